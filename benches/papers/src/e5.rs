@@ -284,7 +284,7 @@ fn slang(train: &Rows, prior: f64, training: Training) -> Result<DenseGaussian> 
     };
     // The step is SLANG's own; the optimiser is for parameters that stay point estimates.
     let optimizer = FusedAdamConfig::new().init();
-    let trainer = Trainer::new(bayes, optimizer, RateSchedule::new(rate)?);
+    let trainer = Trainer::new(bayes, optimizer, RateSchedule::new(rate)?).without_row_check();
     let trained = trainer.run(&stream, &mut Unobserved)?.trainer.into_model();
     Ok(trained.try_posterior()?.to_dense()?)
 }

@@ -79,6 +79,8 @@ impl VifaFit {
         };
         let (optimizer, rates) = (self.recipe.optimizer(), self.recipe.rates(steps)?);
         let trainer = Trainer::new(bayes, optimizer, rates).with_accumulation(accumulation);
+        // All epochs are one stream.
+        let trainer = trainer.without_row_check();
         let bayes = trainer.run(&stream, &mut Unobserved)?.trainer.into_model();
         Ok(bayes.try_posterior()?.to_dense()?)
     }

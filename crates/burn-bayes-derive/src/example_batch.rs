@@ -15,16 +15,20 @@ pub(crate) fn expand(input: DeriveInput) -> Result<TokenStream> {
     let fields = data.fields.iter().zip(data.fields.members());
     let mut mapped_types = Vec::new();
     let mut values = Vec::new();
+    let mut shared = Vec::new();
     for (field, member) in fields {
-        values.push(if is_shared(field)? {
-            quote!(#member: self.#member)
+        if is_shared(field)? {
+            values.push(quote!(#member: self.#member));
+            // A field without `Debug` chooses the other trait.
+            shared.push(quote!((&#graph::shared::Field(&self.#member)).add_to(fields)));
         } else {
             let ty = &field.ty;
             mapped_types.push(ty);
             // The span of the type makes the compiler point at the field that is no batch.
             let map = quote_spanned!(ty.span()=> #graph::ExampleBatch::map_tensors);
-            quote!(#member: #map(self.#member, mapper))
-        });
+            values.push(quote!(#member: #map(self.#member, mapper)));
+            shared.push(quote!(#graph::ExampleBatch::visit_shared(&self.#member, fields)));
+        }
     }
     if mapped_types.is_empty() {
         let problem =
@@ -48,6 +52,12 @@ pub(crate) fn expand(input: DeriveInput) -> Result<TokenStream> {
         impl #parameters #graph::ExampleBatch for #name #arguments #clauses {
             fn map_tensors<__Mapper: #graph::TensorMapper>(self, mapper: &mut __Mapper) -> Self {
                 Self { #(#values),* }
+            }
+
+            fn visit_shared(&self, fields: &mut #graph::SharedFields) {
+                #[allow(unused_imports, reason = "each is for other fields")]
+                use #graph::shared::{Hidden as _, Shown as _};
+                #(#shared;)*
             }
         }
     })
@@ -124,6 +134,13 @@ mod tests {
                         scale: self.scale
                     }
                 }
+
+                fn visit_shared(&self, fields: &mut ::burn_bayes::graph::SharedFields) {
+                    #[allow(unused_imports, reason = "each is for other fields")]
+                    use ::burn_bayes::graph::shared::{Hidden as _, Shown as _};
+                    ::burn_bayes::graph::ExampleBatch::visit_shared(&self.images, fields);
+                    (&::burn_bayes::graph::shared::Field(&self.scale)).add_to(fields);
+                }
             }
         };
         check(input, expected);
@@ -152,6 +169,13 @@ mod tests {
                         0: graph::ExampleBatch::map_tensors(self.0, mapper),
                         1: graph::ExampleBatch::map_tensors(self.1, mapper)
                     }
+                }
+
+                fn visit_shared(&self, fields: &mut graph::SharedFields) {
+                    #[allow(unused_imports, reason = "each is for other fields")]
+                    use graph::shared::{Hidden as _, Shown as _};
+                    graph::ExampleBatch::visit_shared(&self.0, fields);
+                    graph::ExampleBatch::visit_shared(&self.1, fields);
                 }
             }
         };

@@ -19,8 +19,9 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # Attributes
 ///
-/// * `#[batch(shared)]` on a field: all examples share its value, which is passed on as it is.
-///   Recordings take it as a constant, so it must be the same in all batches.
+/// * `#[batch(shared)]` on a field: all examples share its value, which is passed on as it is and is a
+///   constant of a recording. Batches whose values differ in their `Debug` output have recordings of their
+///   own; a field without `Debug`, or with tensors, is compared at every use.
 /// * `#[batch(crate = path)]` on the structure: the path of `burn-bayes-graph`, for a package that does
 ///   not depend on `burn-bayes` or gives it another name. The default is `::burn_bayes::graph`.
 #[proc_macro_derive(ExampleBatch, attributes(batch))]

@@ -1,15 +1,19 @@
 //! Mini-batches, and mappers over their tensors.
 
+use std::fmt::{Debug, Write};
+use std::hash::{DefaultHasher, Hasher};
+
 use burn::backend::DispatchTensor;
-use burn::tensor::{Tensor, kind};
+use burn::tensor::{DType, Tensor, kind};
 
 use crate::error::{Kind, Result};
+use crate::fields::hash_fields;
 
 /// A mini-batch: the first axis of every tensor is the example axis.
 ///
 /// Tensors implement it, and so do tuples of up to four batches. For a structure of tensors and batches it
-/// is derived. A field that all examples share is passed on as it is; recordings take it as a constant, so
-/// it must be the same in all batches.
+/// is derived. A field that all examples share is passed on as it is, and is a constant of a recording: batches
+/// with another value have a recording of their own, see [`visit_shared`](Self::visit_shared).
 ///
 /// ```
 /// use burn::tensor::{Int, Tensor};
@@ -34,6 +38,93 @@ pub trait ExampleBatch: Clone {
     /// Replaces every tensor by the result of `mapper`, always in the same order.
     #[must_use]
     fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self;
+
+    /// Adds every field that [`map_tensors`](Self::map_tensors) does not map to `fields`, by its value. Batches with
+    /// different values do not share a recording.
+    ///
+    /// The derived implementation adds the fields with `#[batch(shared)]`. The default adds nothing; if the batch then
+    /// has something besides its tensors, the losses of every replay are compared with the loss itself, which costs a
+    /// forward pass.
+    fn visit_shared(&self, fields: &mut SharedFields) {
+        if !has_only_tensors(self) {
+            fields.hide();
+        }
+    }
+}
+
+/// The values of a batch that all its examples share.
+#[derive(Debug, Default)]
+pub struct SharedFields {
+    hasher: DefaultHasher,
+    text: String,
+    /// Whether there is a field whose value is not known.
+    is_hidden: bool,
+}
+
+impl SharedFields {
+    /// Adds a field by its `Debug` output, which must show its value. That of a tensor does not, so that a field with
+    /// tensors counts as hidden.
+    pub fn add<T: Debug + ?Sized>(&mut self, field: &T) {
+        self.text.clear();
+        // Writing to a string fails only if the field's own `Debug` does.
+        self.is_hidden |= write!(self.text, "{field:?}").is_err();
+        self.is_hidden |= hash_fields(&self.text, &mut self.hasher);
+    }
+
+    /// Declares that there is a field whose value cannot be added.
+    pub fn hide(&mut self) {
+        self.is_hidden = true;
+    }
+}
+
+/// What the derived implementation of [`ExampleBatch`] calls: internal; not covered by semver.
+#[doc(hidden)]
+pub mod shared {
+    use std::fmt::Debug;
+
+    use super::SharedFields;
+
+    /// A shared field. A method call on a reference to it prefers [`Shown`], which needs `Debug`, to [`Hidden`].
+    #[derive(Debug)]
+    pub struct Field<'a, T: ?Sized>(pub &'a T);
+
+    /// A field with a `Debug` output.
+    pub trait Shown {
+        /// Adds the field.
+        fn add_to(&self, fields: &mut SharedFields);
+    }
+
+    /// A field without one.
+    pub trait Hidden {
+        /// Declares the field.
+        fn add_to(&self, fields: &mut SharedFields);
+    }
+
+    impl<T: Debug + ?Sized> Shown for Field<'_, T> {
+        fn add_to(&self, fields: &mut SharedFields) {
+            fields.add(self.0);
+        }
+    }
+
+    impl<T: ?Sized> Hidden for &Field<'_, T> {
+        fn add_to(&self, fields: &mut SharedFields) {
+            fields.hide();
+        }
+    }
+}
+
+/// Whether a batch is as large as its tensors are together.
+fn has_only_tensors<B: ExampleBatch>(batch: &B) -> bool {
+    struct Sizes(usize);
+    impl TensorMapper for Sizes {
+        fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+            self.0 += size_of::<Tensor<R, K>>();
+            tensor
+        }
+    }
+    let mut sizes = Sizes(0);
+    let _ = batch.clone().map_tensors(&mut sizes);
+    sizes.0 == size_of::<B>()
 }
 
 /// A function of the tensors of a batch.
@@ -46,6 +137,8 @@ impl<const R: usize, K: kind::Autodiff> ExampleBatch for Tensor<R, K> {
     fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
         mapper.map(self)
     }
+
+    fn visit_shared(&self, _fields: &mut SharedFields) {}
 }
 
 macro_rules! tuple_batches {
@@ -55,6 +148,12 @@ macro_rules! tuple_batches {
                 #[allow(non_snake_case, reason = "a field is named like its type parameter")]
                 let ($($name,)+) = self;
                 ($($name.map_tensors(mapper),)+)
+            }
+
+            fn visit_shared(&self, fields: &mut SharedFields) {
+                #[allow(non_snake_case, reason = "a field is named like its type parameter")]
+                let ($($name,)+) = self;
+                $($name.visit_shared(fields);)+
             }
         }
     };
@@ -113,19 +212,44 @@ impl TensorMapper for Inputs {
     }
 }
 
-/// The rank and shape of each tensor. Batches of equal signature share a recording.
-pub(crate) fn signature_of<B: ExampleBatch>(batch: &B) -> Vec<usize> {
-    struct Shapes(Vec<usize>);
-    impl TensorMapper for Shapes {
-        fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
-            self.0.push(R);
-            self.0.extend(tensor.dims());
-            tensor
+/// What the recording of a batch depends on. Batches of equal signature share a recording.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Signature {
+    /// The rank and shape of each tensor.
+    pub(crate) shapes: Vec<usize>,
+    pub(crate) types: Vec<DType>,
+    /// A hash of the values that all examples share.
+    pub(crate) shared: u64,
+    /// Whether there are further values, which the signature does not show.
+    pub(crate) has_hidden: bool,
+}
+
+impl Signature {
+    pub(crate) fn of<B: ExampleBatch>(batch: &B) -> Self {
+        let mut signature = Self {
+            shapes: Vec::new(),
+            types: Vec::new(),
+            shared: 0,
+            has_hidden: false,
+        };
+        let _ = batch.clone().map_tensors(&mut signature);
+        let mut fields = SharedFields::default();
+        batch.visit_shared(&mut fields);
+        Self {
+            shared: fields.hasher.finish(),
+            has_hidden: fields.is_hidden,
+            ..signature
         }
     }
-    let mut shapes = Shapes(Vec::new());
-    let _ = batch.clone().map_tensors(&mut shapes);
-    shapes.0
+}
+
+impl TensorMapper for Signature {
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+        self.shapes.push(R);
+        self.shapes.extend(tensor.dims());
+        self.types.push(tensor.dtype());
+        tensor
+    }
 }
 
 /// The number of examples, M.
@@ -166,4 +290,88 @@ pub(crate) fn check_count(losses: &[f64], examples: usize) -> Result<()> {
         losses.len()
     ))
     .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::Device;
+    use burn_bayes_derive::ExampleBatch;
+
+    fn tensor() -> Tensor<2> {
+        Tensor::zeros([2, 3], &Device::default())
+    }
+
+    /// A batch by hand, with a number that it does not add.
+    #[derive(Clone)]
+    struct ByHand(Tensor<2>, f32);
+
+    impl ExampleBatch for ByHand {
+        fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
+            Self(self.0.map_tensors(mapper), self.1)
+        }
+    }
+
+    /// The same without the number.
+    #[derive(Clone)]
+    struct Wrapped((Tensor<2>, Tensor<2>));
+
+    impl ExampleBatch for Wrapped {
+        fn map_tensors<M: TensorMapper>(self, mapper: &mut M) -> Self {
+            Self(self.0.map_tensors(mapper))
+        }
+    }
+
+    #[derive(Clone, ExampleBatch)]
+    #[batch(crate = crate)]
+    struct Derived<T: Clone + Debug> {
+        inputs: Tensor<2>,
+        #[batch(shared)]
+        scale: T,
+    }
+
+    #[derive(Clone)]
+    struct NotShown;
+
+    #[derive(Clone, ExampleBatch)]
+    #[batch(crate = crate)]
+    struct WithoutDebug {
+        inputs: (Tensor<2>, Derived<f32>),
+        #[batch(shared)]
+        _scale: NotShown,
+    }
+
+    #[test]
+    fn a_signature_shows_the_values_that_examples_share_or_says_that_it_does_not() {
+        let derived = |scale: f32| Derived {
+            inputs: tensor(),
+            scale,
+        };
+        let of = Signature::of(&derived(1.0));
+        assert!(!of.has_hidden);
+        assert_eq!(of, Signature::of(&derived(1.0)));
+        assert_ne!(of, Signature::of(&derived(2.0)));
+        let nested = |scale| Signature::of(&(tensor(), derived(scale)));
+        assert_ne!(nested(1.0), nested(2.0));
+        assert!(!Signature::of(&Wrapped((tensor(), tensor()))).has_hidden);
+        assert!(Signature::of(&ByHand(tensor(), 1.0)).has_hidden);
+        let of_tensor = Derived {
+            inputs: tensor(),
+            scale: Some(tensor()),
+        };
+        assert!(Signature::of(&of_tensor).has_hidden);
+        let without = |scale| WithoutDebug {
+            inputs: (tensor(), derived(scale)),
+            _scale: NotShown,
+        };
+        let of = Signature::of(&without(1.0));
+        assert!(of.has_hidden);
+        assert_ne!(of, Signature::of(&without(2.0)));
+    }
+
+    #[test]
+    fn a_signature_has_the_element_types() {
+        let [single, double] = [DType::F32, DType::F64].map(|dtype| tensor().cast(dtype));
+        assert_ne!(Signature::of(&single), Signature::of(&double));
+    }
 }

@@ -18,12 +18,12 @@ use crate::error::{Kind, Result};
 use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients, ExampleLosses};
 use crate::looped::{Direct, looped_rows};
-use crate::memo::{Cached, Key, Memo};
+use crate::memo::{CAPACITY, Cached, Key, Memo};
 use crate::parameters::{ModuleTensor, module_tensors, parameters_of};
 use crate::plan::{Failure, Plan, plan};
 use crate::replay::{Player, device_of};
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
-use crate::self_check::{Found, check_examples};
+use crate::self_check::{Found, Largest, check_examples};
 use crate::stop_gradient::check_gradients;
 
 /// The per-example loss of a model, as a recorded graph.
@@ -56,8 +56,8 @@ use crate::stop_gradient::check_gradients;
 pub struct CapturedModel<M, B> {
     layout: Arc<Layout>,
     loss: Arc<Loss<M, B>>,
+    /// Those of one draw and, with other keys, those of several.
     players: Memo<Player>,
-    draw_players: Memo<Player>,
     scratch: Scratch,
     is_checked: bool,
 }
@@ -82,8 +82,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         Self {
             layout,
             loss: Arc::new(loss),
-            players: Memo::default(),
-            draw_players: Memo::default(),
+            players: Memo::new(CAPACITY),
             scratch: Scratch::default(),
             is_checked: true,
         }
@@ -116,7 +115,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         };
         let all = self.one_draw(&player, model, batch, examples)?;
         if self.is_checked {
-            player.count_use(|of| {
+            player.count_use(&key, |of| {
                 let found = Found {
                     all: &all,
                     first: 0,
@@ -149,7 +148,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     }
 
     /// Compares the results at these weights with the loss itself.
-    fn check(&self, model: &M, weights: Tensor<1>, batch: &B, found: Found<'_>) -> Result<f64> {
+    fn check(&self, model: &M, weights: Tensor<1>, batch: &B, found: Found<'_>) -> Result<Largest> {
         let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
         check_examples(&direct, &self.layout, found)
     }
@@ -179,7 +178,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             let (losses, sum) = self.replayed(&player, tensors, batch, examples);
             let all = self.finished(losses, sum);
             if self.is_checked {
-                player.count_use(|of| {
+                player.count_use(&key, |of| {
                     // A different draw at each comparison.
                     let draw = of.time as usize % draws.len();
                     let found = Found {
@@ -261,7 +260,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         if draws < 2 {
             return Ok(None);
         }
-        self.draw_players.get(key, || {
+        self.players.get(key, || {
             let plan = match self.planned(model, batch) {
                 Ok(plan) => plan,
                 Err(Failure::Refused(error)) => return Err(error),
@@ -377,3 +376,6 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ use crate::draws::{checked, stacked_weights, vectorized_player};
 use crate::dyn_tensor::DynTensor;
 use crate::error::Result;
 use crate::looped::Direct;
-use crate::memo::{Cached, Key, Memo};
+use crate::memo::{CAPACITY, Cached, Key, Memo};
 use crate::parameters::{ModuleTensor, module_tensors};
 use crate::replay::{Player, leaf};
 use crate::self_check::check_mean;
@@ -87,7 +87,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         Self {
             layout,
             loss: Box::new(loss),
-            players: Memo::default(),
+            players: Memo::new(CAPACITY),
             replica: Once::new(),
             is_checked: true,
         }
@@ -98,6 +98,12 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
     #[must_use]
     pub fn without_self_check(mut self) -> Self {
         self.is_checked = false;
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_capacity(mut self, bytes: usize) -> Self {
+        self.players = Memo::new(bytes);
         self
     }
 
@@ -147,7 +153,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             outside: registered(model, outside.collect(), 1.0 / count as f64),
         };
         if self.is_checked {
-            player.count_use(|of| {
+            player.count_use(&key, |of| {
                 // A different draw at each comparison.
                 let draw = of.time as usize % count;
                 let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);

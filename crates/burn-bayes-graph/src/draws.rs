@@ -9,15 +9,16 @@ use burn::tensor::Tensor;
 
 use crate::batch::{ExampleBatch, Inputs};
 use crate::capture::{Recording, record};
+use crate::compare::values;
 use crate::dyn_tensor::DynTensor;
 use crate::error::{Kind, Result};
 use crate::lower::lowered;
-use crate::memo::{Cached, Key, Memo, MemoryUse};
+use crate::memo::{CAPACITY, Cached, Key, Memo, MemoryUse, data_bytes, vec_bytes};
 use crate::operation::Operation;
 use crate::parameters::{ModuleTensor, module_tensors, parameters_of};
 use crate::plan::Plan;
 use crate::replay::Player;
-use crate::self_check::check_outputs;
+use crate::self_check::check_values;
 use crate::vectorize::vectorize_draws;
 
 /// The forward pass of a model, recorded and vectorised over draws of the weights.
@@ -63,10 +64,24 @@ struct Recorded {
 
 impl MemoryUse for Recorded {
     fn bytes(&self) -> usize {
-        let constants = self.recording.constants.iter();
-        let constants: usize = constants.map(|(_, value)| value.as_bytes().len()).sum();
-        let operations = self.recording.operations.iter().map(Operation::bytes);
-        operations.sum::<usize>() + constants
+        let Recording {
+            operations,
+            module_tensors,
+            inputs,
+            constants,
+            losses: _,
+            slots: _,
+            example_constants: _,
+        } = &self.recording;
+        let owned = operations.iter().map(Operation::owned_bytes);
+        let values = constants.iter().map(|(_, value)| data_bytes(value));
+        size_of::<Self>()
+            + vec_bytes(operations)
+            + owned.sum::<usize>()
+            + vec_bytes(module_tensors)
+            + vec_bytes(inputs)
+            + vec_bytes(constants)
+            + values.sum::<usize>()
     }
 }
 
@@ -89,10 +104,17 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Self {
             layout,
             forward: Arc::new(forward),
-            recordings: Memo::default(),
-            players: Memo::default(),
+            recordings: Memo::new(CAPACITY / 2),
+            players: Memo::new(CAPACITY / 2),
             is_checked: true,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_capacity(mut self, bytes: usize) -> Self {
+        self.recordings = Memo::new(bytes / 2);
+        self.players = Memo::new(bytes / 2);
+        self
     }
 
     /// Turns off the comparison of the recording with the model itself, which is made at the first batches
@@ -154,12 +176,12 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         let outputs = player.outputs(tensors, Inputs::of(batch));
         let outputs: Tensor<3> = DynTensor::new(outputs).typed();
         if self.is_checked {
-            player.count_use(|of| {
+            player.count_use(key, |of| {
                 // A different draw at each comparison.
                 let draw = of.time as usize % key.draws();
                 let alone = self.looped(model, draws.clone().narrow(0, draw, 1), batch)?;
                 let found = outputs.clone().narrow(0, draw, 1);
-                check_outputs(found.squeeze_dim(0), alone.squeeze_dim(0)).map(|()| 0.0)
+                check_values("the output", &values(&found), &values(&alone), of.largest)
             })?;
         }
         Ok(outputs)

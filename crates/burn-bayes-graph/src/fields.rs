@@ -5,14 +5,15 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use burn::module::Module;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Bool, Int, Tensor};
 
 use crate::capture::{in_scope, without_values};
 
-/// A hash of the fields of `model` that are not parameters.
+/// A hash of the fields of `model` that are not parameters, and of the parameters' shapes and element types.
 ///
 /// It covers the `Debug` output of these fields and the values of plain tensors. It does not cover
-/// parameters, running statistics and the memory state of tensors.
+/// the values of parameters, running statistics and the memory state of tensors.
 pub(crate) fn fields_of<M: Module>(model: &M) -> u64 {
     thread_local! {
         static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
@@ -26,15 +27,36 @@ pub(crate) fn fields_of<M: Module>(model: &M) -> u64 {
         if has_tensors {
             hash_tensors(model, &mut hasher);
         }
-        hasher.finish()
+        let mut types = Types(hasher);
+        model.visit(&mut types);
+        types.0.finish()
     })
+}
+
+/// Hashes the shapes and element types of parameters.
+struct Types(DefaultHasher);
+
+impl ModuleVisitor for Types {
+    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        let tensor = param.base();
+        (tensor.dims(), tensor.dtype()).hash(&mut self.0);
+    }
+
+    fn visit_int<const R: usize>(&mut self, param: &Param<Tensor<R, Int>>) {
+        let tensor = param.val();
+        (tensor.dims(), tensor.dtype()).hash(&mut self.0);
+    }
+
+    fn visit_bool<const R: usize>(&mut self, param: &Param<Tensor<R, Bool>>) {
+        (param.val().dims(),).hash(&mut self.0);
+    }
 }
 
 /// Types of Burn whose `Debug` output is not hashed.
 const OPAQUE: [&str; 2] = ["Tensor", "RunningState"];
 
 /// Hashes the fields in a `Debug` output; returns whether one of them is a plain tensor.
-fn hash_fields(text: &str, hasher: &mut impl Hasher) -> bool {
+pub(crate) fn hash_fields(text: &str, hasher: &mut impl Hasher) -> bool {
     let mut has_tensors = false;
     let mut rest = text;
     while let Some(start) = rest.find(['{', ':']) {

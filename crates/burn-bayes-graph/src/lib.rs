@@ -40,7 +40,9 @@ mod stop_gradient;
 mod vectorize;
 mod view;
 
-pub use batch::{ExampleBatch, TensorMapper};
+#[doc(hidden)]
+pub use batch::shared;
+pub use batch::{ExampleBatch, SharedFields, TensorMapper};
 pub use burn_bayes_derive::ExampleBatch;
 pub use captured::CapturedModel;
 pub use captured_loss::{CapturedLoss, DrawGradients};
@@ -50,3 +52,7 @@ pub use factor::Term;
 pub use gradients::{Block, ExampleGradients, ExampleJacobians, ExampleLosses};
 pub use layout::{Layout, LayoutEntry};
 pub use module_path::ModulePath;
+
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: burn_bayes_testing::CountingAllocator = burn_bayes_testing::CountingAllocator;

@@ -6,28 +6,72 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use burn::backend::ir::TensorIr;
 use burn::module::Module;
+use burn::tensor::TensorData;
 
-use crate::batch::{ExampleBatch, signature_of};
+use crate::batch::{ExampleBatch, Signature};
 use crate::error::Result;
 use crate::fields::fields_of;
-use crate::self_check::{Extent, Use};
+use crate::self_check::{Extent, Largest, Use};
 
-/// The memory limit of a cache in bytes. The batches of a training have few shapes, but batches of text may
-/// have as many as there are lengths.
-const CAPACITY: usize = 64 << 20;
+/// The memory limit of all recordings of a model in bytes. The batches of a training have few shapes, but batches of
+/// text may have as many as there are lengths.
+pub(crate) const CAPACITY: usize = 64 << 20;
+
+/// What an allocation needs besides its contents.
+const ALLOCATION: usize = 16;
 
 /// Values with a known memory use.
 pub(crate) trait MemoryUse {
-    /// The approximate memory use in bytes.
+    /// An upper bound of the memory use in bytes, itself included.
     fn bytes(&self) -> usize;
+}
+
+/// The memory of a vector, besides the vector itself and what its elements own.
+pub(crate) fn vec_bytes<T>(values: &Vec<T>) -> usize {
+    match values.capacity() * size_of::<T>() {
+        0 => 0,
+        bytes => bytes + ALLOCATION,
+    }
+}
+
+/// The memory of descriptions of tensors.
+pub(crate) fn tensors_bytes(tensors: &Vec<TensorIr>) -> usize {
+    let shapes = tensors
+        .iter()
+        .map(|tensor| shape_bytes(tensor.shape.num_dims()));
+    vec_bytes(tensors) + shapes.sum::<usize>()
+}
+
+/// The memory of numbers on the host, besides the description of their place.
+pub(crate) fn data_bytes(data: &TensorData) -> usize {
+    storage_bytes(data.as_bytes().len()) + shape_bytes(data.shape().num_dims())
+}
+
+/// The memory of a tensor that a replay keeps.
+pub(crate) fn kept_bytes(tensor: &TensorIr) -> usize {
+    /// A shape and strides.
+    const SHAPES: usize = 2;
+    let len = tensor.shape.num_elements() * tensor.dtype.size();
+    storage_bytes(len) + SHAPES * shape_bytes(tensor.shape.num_dims())
+}
+
+/// The memory of a shape that is too long for the tensor's own fields.
+fn shape_bytes(rank: usize) -> usize {
+    rank * size_of::<usize>() + ALLOCATION
+}
+
+/// The memory of bytes with their owner, aligned for vector instructions.
+fn storage_bytes(len: usize) -> usize {
+    const OWNER: usize = 192;
+    len + OWNER
 }
 
 /// Everything that a recording depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// The ranks and shapes of the batch's tensors.
-    shapes: Vec<usize>,
+    batch: Signature,
     /// A hash of the model's fields that are not parameters.
     fields: u64,
     /// The number of draws in one pass.
@@ -37,7 +81,7 @@ pub(crate) struct Key {
 impl Key {
     pub(crate) fn new<M: Module, B: ExampleBatch>(model: &M, batch: &B, draws: usize) -> Self {
         Self {
-            shapes: signature_of(batch),
+            batch: Signature::of(batch),
             fields: fields_of(model),
             draws,
         }
@@ -46,6 +90,16 @@ impl Key {
     /// The number of draws in one pass.
     pub(crate) fn draws(&self) -> usize {
         self.draws
+    }
+
+    /// Whether the batch has values that the key does not show, and that may differ at every use.
+    pub(crate) fn has_hidden(&self) -> bool {
+        self.batch.has_hidden
+    }
+
+    /// The memory use in bytes.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + vec_bytes(&self.batch.shapes) + vec_bytes(&self.batch.types)
     }
 
     /// The key with another number of draws.
@@ -64,13 +118,15 @@ pub(crate) struct Memo<V>(Mutex<Entries<V>>);
 #[derive(Debug)]
 struct Entries<V> {
     values: HashMap<Key, CacheEntry<V>>,
+    /// The limit of the memory use.
+    capacity: usize,
     /// The memory use of all values.
     bytes: usize,
     /// The number of look-ups.
     time: u64,
     /// The counters of all keys, by the key's hash. These are small and outlive the values.
     uses: HashMap<u64, Arc<AtomicU64>>,
-    largest: Arc<LargestNorm>,
+    largest: Arc<LargestSeen>,
 }
 
 #[derive(Debug)]
@@ -86,23 +142,34 @@ pub(crate) struct Cached<V> {
     value: Arc<V>,
     /// The number of uses.
     uses: Arc<AtomicU64>,
-    largest: Arc<LargestNorm>,
+    largest: Arc<LargestSeen>,
 }
 
-/// The largest norm of a gradient in the comparisons of all keys, as bits. Those of positive numbers are ordered as the
-/// numbers are.
+/// The largest numbers in the comparisons of all keys, as bits. Those of positive numbers are ordered as the numbers
+/// are.
 #[derive(Debug, Default)]
-struct LargestNorm(AtomicU64);
+struct LargestSeen {
+    gradient: AtomicU64,
+    value: AtomicU64,
+}
 
-impl LargestNorm {
-    fn value(&self) -> f64 {
-        f64::from_bits(self.0.load(Ordering::Relaxed))
+impl LargestSeen {
+    fn get(&self) -> Largest {
+        let of = |bits: &AtomicU64| f64::from_bits(bits.load(Ordering::Relaxed));
+        Largest {
+            gradient: of(&self.gradient),
+            value: of(&self.value),
+        }
     }
 
-    fn include(&self, norm: f64) {
-        if norm.is_finite() {
-            self.0.fetch_max(norm.to_bits(), Ordering::Relaxed);
-        }
+    fn include(&self, largest: Largest) {
+        let include = |bits: &AtomicU64, number: f64| {
+            if number.is_finite() {
+                bits.fetch_max(number.to_bits(), Ordering::Relaxed);
+            }
+        };
+        include(&self.gradient, largest.gradient);
+        include(&self.value, largest.value);
     }
 }
 
@@ -125,20 +192,25 @@ impl<V> Deref for Cached<V> {
 }
 
 impl<V> Cached<V> {
-    /// Counts a use, and calls `compare` if this use is to be compared. It returns the norm of the gradient
-    /// that it compared. A use whose comparison fails is not counted, so that it is compared again.
-    pub(crate) fn count_use(&self, compare: impl FnOnce(Use) -> Result<f64>) -> Result<()> {
+    /// Counts a use of `key`, and calls `compare` if this use is to be compared. It returns the largest numbers that it
+    /// compared. A use whose comparison fails is not counted, so that it is compared again.
+    pub(crate) fn count_use(
+        &self,
+        key: &Key,
+        compare: impl FnOnce(Use) -> Result<Largest>,
+    ) -> Result<()> {
         let time = self.uses.fetch_add(1, Ordering::Relaxed) + 1;
-        let Some(extent) = Extent::at(time) else {
+        let always = key.has_hidden().then_some(Extent::Losses);
+        let Some(extent) = Extent::at(time).or(always) else {
             return Ok(());
         };
         let compared = compare(Use {
             time,
             extent,
-            largest: self.largest.value(),
+            largest: self.largest.get(),
         });
         match compared {
-            Ok(norm) => self.largest.include(norm),
+            Ok(largest) => self.largest.include(largest),
             Err(_) => {
                 self.uses.fetch_sub(1, Ordering::Relaxed);
             }
@@ -147,10 +219,12 @@ impl<V> Cached<V> {
     }
 }
 
-impl<V> Default for Memo<V> {
-    fn default() -> Self {
+impl<V> Memo<V> {
+    /// A cache that uses at most `capacity` bytes, or holds a single value.
+    pub(crate) fn new(capacity: usize) -> Self {
         Self(Mutex::new(Entries {
             values: HashMap::new(),
+            capacity,
             bytes: 0,
             time: 0,
             uses: HashMap::new(),
@@ -193,8 +267,8 @@ impl<V: MemoryUse> Memo<V> {
 impl<V: MemoryUse> Entries<V> {
     /// The counter of `key`, which an evicted value may have left.
     fn uses_of(&mut self, key: &Key) -> Arc<AtomicU64> {
-        /// The largest number of counters.
-        const COUNTED: usize = 1 << 16;
+        /// The largest number of counters, whose memory is below a megabyte.
+        const COUNTED: usize = 1 << 13;
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         if self.uses.len() >= COUNTED {
@@ -204,9 +278,15 @@ impl<V: MemoryUse> Entries<V> {
     }
 
     fn insert(&mut self, key: Key, value: Option<Cached<V>>) {
+        /// The most that a table grows beyond its entries, with a byte for each of their places.
+        const SPARE: usize = 3;
+        let table = SPARE * (size_of::<Key>() + size_of::<CacheEntry<V>>() + 1);
+        let shared = value.as_ref().map_or(0, |value| {
+            // The counts of an `Arc`.
+            value.bytes() + 2 * size_of::<usize>() + ALLOCATION
+        });
         let kept = CacheEntry {
-            // Keys use memory, too.
-            bytes: size_of::<Key>() + value.as_ref().map_or(0, |value| value.bytes()),
+            bytes: table + key.bytes() + shared,
             value,
             last_used: self.time,
         };
@@ -214,7 +294,7 @@ impl<V: MemoryUse> Entries<V> {
         if let Some(before) = self.values.insert(key, kept) {
             self.bytes -= before.bytes;
         }
-        while self.bytes > CAPACITY && self.values.len() > 1 {
+        while self.bytes > self.capacity && self.values.len() > 1 {
             let oldest = self.values.iter().min_by_key(|(_, kept)| kept.last_used);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
                 return;
@@ -240,7 +320,12 @@ mod tests {
 
     fn key(len: usize) -> Key {
         Key {
-            shapes: vec![2, 10, len],
+            batch: Signature {
+                shapes: vec![2, 10, len],
+                types: Vec::new(),
+                shared: 0,
+                has_hidden: false,
+            },
             fields: 0,
             draws: 1,
         }
@@ -251,15 +336,15 @@ mod tests {
         let mut number = 0;
         let compare = |of: Use| {
             number = of.time;
-            Ok(0.0)
+            Ok(Largest::default())
         };
-        cached.unwrap().count_use(compare).unwrap();
+        cached.unwrap().count_use(&key(0), compare).unwrap();
         number
     }
 
     #[test]
     fn many_shapes_use_bounded_memory() {
-        let memo = Memo::default();
+        let memo = Memo::new(CAPACITY);
         for len in 0..5000 {
             let made = memo.get(&key(len), || Ok(Some(Recording(1 << 20))));
             assert_eq!(counted(made.unwrap()), 1);
@@ -282,22 +367,51 @@ mod tests {
 
     #[test]
     fn a_comparison_knows_the_largest_gradient_of_earlier_ones_of_any_key() {
-        let memo = Memo::default();
+        let memo = Memo::new(CAPACITY);
+        let of = |gradient: f64| Largest {
+            gradient,
+            value: 2.0 * gradient,
+        };
         let norms = [(0.5, 0.0), (2.0, 0.5), (1e-9, 2.0), (f64::NAN, 2.0)];
         for (len, (norm, known)) in norms.into_iter().enumerate() {
             let cached = memo.get(&key(len), || Ok(Some(Recording(1))));
             let cached = cached.unwrap().unwrap();
-            let compare = |of: Use| {
-                assert_eq!(of.largest, known);
-                Ok(norm)
+            let compare = |a: Use| {
+                assert_eq!(a.largest, of(known));
+                Ok(of(norm))
             };
-            cached.count_use(compare).unwrap();
+            cached.count_use(&key(len), compare).unwrap();
         }
     }
 
     #[test]
+    fn values_that_a_key_does_not_show_are_compared_at_every_use() {
+        let memo = Memo::new(CAPACITY);
+        let hidden = Key {
+            batch: Signature {
+                has_hidden: true,
+                ..key(1).batch
+            },
+            ..key(1)
+        };
+        let mut compared = [0, 0];
+        for (count, key) in compared.iter_mut().zip([key(1), hidden]) {
+            for _ in 0..32 {
+                let cached = memo.get(&key, || Ok(Some(Recording(1)))).unwrap();
+                let compare = |_| {
+                    *count += 1;
+                    Ok(Largest::default())
+                };
+                cached.unwrap().count_use(&key, compare).unwrap();
+            }
+        }
+        // The first four, the eighth, and every sixteenth.
+        assert_eq!(compared, [7, 32]);
+    }
+
+    #[test]
     fn a_value_above_the_limit_is_kept_alone() {
-        let memo = Memo::default();
+        let memo = Memo::new(CAPACITY);
         for len in 0..3 {
             memo.get(&key(len), || Ok(Some(Recording(2 * CAPACITY))))
                 .unwrap();

@@ -20,12 +20,14 @@ mod views;
 
 use std::collections::BTreeSet;
 
+use burn::backend::DispatchTensor;
 use burn::backend::ir::TensorIr;
 use burn::tensor::TensorData;
 
 use crate::axis::ExampleAxis;
 use crate::capture::Recording;
 use crate::error::Error;
+use crate::memo::{data_bytes, kept_bytes, vec_bytes};
 use crate::operation::{AxisRule, Operation, SlotCount, slot};
 use crate::view::View;
 
@@ -122,6 +124,15 @@ impl Tap {
     pub(crate) fn channel(&self) -> usize {
         channel(&self.operation)
     }
+
+    /// The memory of what the tap owns, in bytes.
+    fn owned_bytes(&self) -> usize {
+        let bias = self.bias.as_ref().map_or(0, |bias| {
+            vec_bytes(&bias.shape) + bias.view.as_ref().map_or(0, View::owned_bytes)
+        });
+        // Its output is described like the operation's.
+        2 * self.operation.owned_bytes() + self.weight.as_ref().map_or(0, View::owned_bytes) + bias
+    }
 }
 
 /// The axis of a product's result to which the bias belongs.
@@ -163,12 +174,57 @@ impl From<Error> for Failure {
     }
 }
 
+impl Plan {
+    /// The memory of what the plan owns, in bytes, with the tensors of its constants.
+    pub(crate) fn owned_bytes(&self) -> usize {
+        let Self {
+            slots: _,
+            module_tensors,
+            inputs,
+            losses: _,
+            constants,
+            constant_operations,
+            steps,
+            taps,
+            copies,
+            looped,
+            draws: _,
+        } = self;
+        let values = constants.iter().map(|(_, value)| {
+            // As data and as a tensor.
+            2 * data_bytes(value) + size_of::<(usize, DispatchTensor)>()
+        });
+        let computed = constant_operations.iter().flat_map(|run| &run.outputs);
+        let computed = computed.map(|out| kept_bytes(out) + size_of::<(usize, DispatchTensor)>());
+        let run = steps.iter().filter_map(Step::operation);
+        let operations = run.chain(constant_operations).map(Operation::owned_bytes);
+        let taps_own = taps.iter().map(Tap::owned_bytes);
+        let copies_own = copies
+            .iter()
+            .map(|copied| vec_bytes(&copied.shape) + copied.view.owned_bytes());
+        // A node of a tree has place for eleven numbers.
+        let looped = looped.len() * 16 * size_of::<usize>();
+        vec_bytes(module_tensors)
+            + vec_bytes(inputs)
+            + vec_bytes(constants)
+            + vec_bytes(constant_operations)
+            + vec_bytes(steps)
+            + vec_bytes(taps)
+            + vec_bytes(copies)
+            + looped
+            + values.sum::<usize>()
+            + computed.sum::<usize>()
+            + operations.sum::<usize>()
+            + taps_own.sum::<usize>()
+            + copies_own.sum::<usize>()
+    }
+}
+
 impl Step {
-    /// The approximate memory use.
-    pub(crate) fn bytes(&self) -> usize {
+    fn operation(&self) -> Option<&Operation> {
         match self {
-            Self::Run(operation) => operation.bytes(),
-            Self::Tap(_) | Self::Copy(_) => size_of::<Self>(),
+            Self::Run(operation) => Some(operation),
+            Self::Tap(_) | Self::Copy(_) => None,
         }
     }
 }
@@ -214,10 +270,7 @@ impl Plan {
 
     /// The number of elements that the forward pass of a replay computes.
     pub(crate) fn numbers(&self) -> usize {
-        let run = self.steps.iter().filter_map(|step| match step {
-            Step::Run(operation) => Some(operation),
-            Step::Tap(_) | Step::Copy(_) => None,
-        });
+        let run = self.steps.iter().filter_map(Step::operation);
         let results = run.flat_map(|operation| &operation.outputs);
         results.map(|out| out.shape.num_elements()).sum()
     }

@@ -141,16 +141,7 @@ impl Player {
 
 impl MemoryUse for Player {
     fn bytes(&self) -> usize {
-        let plan = &self.plan;
-        let steps = plan.steps.iter().map(Step::bytes);
-        let operations = plan.constant_operations.iter().map(Operation::bytes);
-        // Constants exist as data and as tensors.
-        let constants = plan.constants.iter();
-        let constants: usize = constants.map(|(_, value)| 2 * value.as_bytes().len()).sum();
-        let computed = plan.constant_operations.iter();
-        let computed = computed.flat_map(|operation| &operation.outputs);
-        let computed: usize = computed.map(|out| 4 * out.shape.num_elements()).sum();
-        steps.sum::<usize>() + operations.sum::<usize>() + constants + computed
+        size_of::<Self>() + self.plan.owned_bytes()
     }
 }
 

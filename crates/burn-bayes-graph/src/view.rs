@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use burn::tensor::Slice;
 
+use crate::memo::vec_bytes;
+
 /// An element of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -79,6 +81,15 @@ impl View {
     /// The number of elements.
     pub(crate) fn len(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    /// The memory of what the view owns, in bytes.
+    pub(crate) fn owned_bytes(&self) -> usize {
+        let picked = match &self.base {
+            Base::Parameter(_) => 0,
+            Base::Picked(places) => size_of_val(&**places),
+        };
+        picked + vec_bytes(&self.shape) + vec_bytes(&self.strides)
     }
 
     fn is_contiguous(&self) -> bool {

@@ -175,6 +175,10 @@ impl BatchLoss for MeanLoss {
     fn batch_loss(&self) -> Tensor<1> {
         self.loss.clone()
     }
+
+    fn batch_rows(&self) -> Option<usize> {
+        Some(self.rows)
+    }
 }
 
 impl TrainerModel for Network {}

@@ -10,7 +10,7 @@ mod memory;
 use std::path::PathBuf;
 
 pub use damage::{Edit, config, damaged, edits};
-pub use memory::{CountingAllocator, bounded, most_held};
+pub use memory::{CountingAllocator, bounded, held_after, most_held};
 
 /// The folder of the data sets: `$BURN_BAYES_DATA`, by default `../shared/data` beside the repository.
 ///

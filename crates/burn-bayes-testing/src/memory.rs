@@ -66,6 +66,25 @@ unsafe impl GlobalAlloc for CountingAllocator {
 ///
 /// If the program has another allocator than [`CountingAllocator`].
 pub fn most_held<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = held();
+    MOST.set(before);
+    let result = work();
+    (result, (MOST.get() - before) as usize)
+}
+
+/// The result of `work`, and the bytes that this thread holds after it, above those before.
+///
+/// # Panics
+///
+/// As [`most_held`].
+pub fn held_after<T>(work: impl FnOnce() -> T) -> (T, isize) {
+    let before = held();
+    let result = work();
+    (result, HELD.get() - before)
+}
+
+/// The bytes that this thread holds. Fails if they are not counted.
+fn held() -> isize {
     let before = HELD.get();
     let probe = black_box(Box::new(0_u8));
     assert!(
@@ -73,7 +92,5 @@ pub fn most_held<T>(work: impl FnOnce() -> T) -> (T, usize) {
         "the test program does not declare CountingAllocator"
     );
     drop(probe);
-    MOST.set(before);
-    let result = work();
-    (result, (MOST.get() - before) as usize)
+    before
 }

@@ -1,4 +1,4 @@
-//! Predictions with dropout.
+//! Predictions and trainings with dropout.
 //!
 //! The tests are a program of their own and wait for each other: masks come from the generator of the device, which
 //! the initialisation of layers in another thread uses as well.
@@ -8,16 +8,22 @@
 #[path = "it/support.rs"]
 mod support;
 
+use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burn::module::{Module, ParamGroup};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig};
+use burn::optim::AdamConfig;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes::methods::IvonConfig;
 use burn_bayes::posterior::PointPosterior;
-use burn_bayes::{Noise, Predictor, VifaConfig};
+use burn_bayes::train::{
+    Batches, Checkpoint, CheckpointTime, Trainer, TrainerModel, TrainingObserver, Unobserved,
+};
+use burn_bayes::{Error, Noise, Predictor, Result, SwagConfig, VifaConfig};
 
-use support::{autodiff, bits, device, filled, matrix, normals, values};
+use support::{autodiff, bits, device, filled, matrix, normals, state, values};
 
 /// Keeps the generator of the device from other tests.
 fn alone() -> MutexGuard<'static, ()> {
@@ -231,4 +237,89 @@ fn a_posterior_may_have_masks_as_well() {
     assert_eq!(outputs(&masked), outputs(&masked));
     // The rows of a pair of antithetic draws have masks of their own.
     assert_ne!(outputs(&masked)[0], outputs(&masked)[1]);
+}
+
+impl TrainerModel for Net {}
+
+struct Rows;
+
+impl Batches for Rows {
+    type Batch = Batch;
+
+    fn per_epoch(&self) -> usize {
+        5
+    }
+
+    fn epoch(&self, epoch: usize, first: usize) -> impl Iterator<Item = Batch> {
+        (first..5).map(move |index| {
+            let (seed, rows) = (10 * epoch + index, if index == 4 { 1 } else { 4 });
+            let inputs = matrix(rows, FEATURES, &normals(seed as u64, rows * FEATURES));
+            let targets = matrix(rows, 1, &normals(99, rows));
+            (Tensor::from_inner(inputs), Tensor::from_inner(targets))
+        })
+    }
+}
+
+/// Interrupts after some steps.
+struct After(Cell<u64>, Option<Checkpoint>);
+
+impl<L> TrainingObserver<L> for After {
+    type Error = Error;
+
+    fn interrupts(&self) -> bool {
+        // Other uses of the generator between two steps change nothing.
+        device().seed(self.0.get());
+        self.0.replace(self.0.get().wrapping_sub(1)) == 0
+    }
+
+    fn checkpoint(
+        &mut self,
+        _when: CheckpointTime,
+        checkpoint: &dyn Fn() -> Result<Checkpoint>,
+    ) -> Result<()> {
+        self.1 = Some(checkpoint()?);
+        Ok(())
+    }
+}
+
+/// Resumes after every possible number of steps.
+fn resumes_exactly<L: TrainerModel + TrainStep<Input = Batch>>(model: impl Fn() -> L) {
+    for accumulation in [1, 2] {
+        let trainer = || {
+            Trainer::new(model(), AdamConfig::new().init(), 0.01)
+                .with_epochs(2)
+                .with_accumulation(accumulation)
+        };
+        let run = trainer().run(&Rows, &mut Unobserved).unwrap();
+        // In inference mode, running statistics are up to date.
+        let expected = state(&run.trainer.model().valid());
+        let steps = run.trainer.steps();
+        for after in 0..steps {
+            let mut observer = After(Cell::new(after), None);
+            let run = trainer().run(&Rows, &mut observer).unwrap();
+            assert_eq!(run.trainer.steps(), after);
+            let resumed = trainer().resumed(&observer.1.unwrap()).unwrap();
+            let run = resumed.run(&Rows, &mut Unobserved).unwrap();
+            let found = state(&run.trainer.model().valid());
+            assert_eq!(found, expected, "after {after} steps");
+        }
+    }
+}
+
+#[test]
+fn a_training_with_dropout_resumes_in_the_same_bits() {
+    let _alone = alone();
+    let net = || filled(Net::new(FEATURES, Some(0.4), &autodiff()), 1, 0.7);
+    resumes_exactly(net);
+    resumes_exactly(|| VifaConfig::new(17).init(net()).with_dropout());
+    resumes_exactly(|| SwagConfig::new(17, 1).init(net()).with_dropout());
+    resumes_exactly(|| IvonConfig::new(17).init(net()).with_dropout());
+    // Every step has other masks, and so has every seed.
+    let trained = |seed| {
+        let trainer = Trainer::new(net(), AdamConfig::new().init(), 0.01).with_seed(seed);
+        let run = trainer.run(&Rows, &mut Unobserved).unwrap();
+        state(run.trainer.model())
+    };
+    assert_eq!(trained(1), trained(1));
+    assert_ne!(trained(1), trained(2));
 }

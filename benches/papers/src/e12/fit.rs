@@ -173,6 +173,7 @@ impl Fit {
             optimizer,
             rates.init().map_err(TabularError::Usage)?,
         );
+        let trainer = trainer.without_row_check();
         let run = trainer.run(&Stream { steps, batches }, &mut Unobserved)?;
         Ok(run.trainer.into_model())
     }

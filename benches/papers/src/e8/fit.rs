@@ -154,7 +154,8 @@ impl Fit {
             })
         };
         let stream = Stream { steps, batches };
-        let run = Trainer::new(learner, optimizer, rates).run(&stream, &mut Unobserved)?;
+        let trainer = Trainer::new(learner, optimizer, rates).without_row_check();
+        let run = trainer.run(&stream, &mut Unobserved)?;
         Ok(run.trainer.into_model())
     }
 

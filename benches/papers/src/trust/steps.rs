@@ -203,7 +203,7 @@ impl Truth {
         };
         let bayes = bayes.with_interrupter(Interrupter::new());
         let rates = preset.learning_rates(steps as usize).try_init()?;
-        let trainer = Trainer::new(bayes, FusedAdamConfig::new().init(), rates);
+        let trainer = Trainer::new(bayes, FusedAdamConfig::new().init(), rates).without_row_check();
         let trained = trainer.run(&stream, &mut Unobserved)?.trainer.into_model();
         Ok(trained.try_posterior()?.to_dense()?)
     }

@@ -15,7 +15,16 @@ fn a_fit_leaves_a_folder() {
     let place = Workplace::with_moons();
     let outcome = json(&place.output(&format!("{MOONS} --json --out run")));
     let accuracy = outcome["scores"]["accuracy"]["value"].as_f64().unwrap();
-    assert!(accuracy > 0.7, "{outcome}");
+    let nll = outcome["scores"]["nll"]["value"].as_f64().unwrap();
+    // A network bends around the moons: it makes fewer errors than a straight line, and is surer.
+    let baselines = outcome["baselines"].as_array().unwrap();
+    let linear = baselines
+        .iter()
+        .find(|baseline| baseline["model"] == "linear");
+    let linear = &linear.expect("a logistic regression is fitted")["scores"];
+    let of_linear = |score: &str| linear[score].as_f64().unwrap();
+    assert!(1.0 - accuracy < of_linear("error"), "{outcome}");
+    assert!(nll < of_linear("nll"), "{outcome}");
     assert_eq!(outcome["training_rows"], 160);
     assert_eq!(outcome["weights"], 2 * 20 + 20 + 20 * 2 + 2);
     for name in [
@@ -80,8 +89,26 @@ fn every_method_fits_and_predicts() {
         let predictions = place.output(&format!("predict {method} moons.csv"));
         assert_eq!(predictions.lines().count(), 1 + 200);
         // The scores of the validation rows are the same after loading the run.
-        let all = place.output(&format!("evaluate {method} moons.csv --json"));
-        assert_eq!(json(&all)["rows"], 200);
+        let table = place.read("moons.csv");
+        let lines: Vec<&str> = table.lines().collect();
+        let validation = place.read(&format!("{method}/validation.csv"));
+        let numbers = validation.lines().skip(1).map(|line| {
+            let (number, _) = line.split_once(',').unwrap();
+            number.parse::<usize>().unwrap()
+        });
+        let held_out = [0].into_iter().chain(numbers).map(|number| lines[number]);
+        let held_out: Vec<&str> = held_out.collect();
+        assert_eq!(held_out.len(), 1 + 40);
+        place.write("held_out.csv", &held_out.join("\n"));
+        let again = json(&place.output(&format!("evaluate {method} held_out.csv --json")));
+        for score in ["nll", "accuracy", "brier"] {
+            let of = |outcome: &Value| outcome["scores"][score]["value"].as_f64().unwrap();
+            let (before, after) = (of(&outcome), of(&again));
+            assert!(
+                (before - after).abs() < 1e-5,
+                "{method}, {score}: {before} {after}"
+            );
+        }
     }
 }
 

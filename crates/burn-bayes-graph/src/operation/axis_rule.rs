@@ -3,6 +3,8 @@
 use burn::backend::Slice;
 use burn::backend::ir::{NumericOperationIr, ReduceDimOpIr};
 
+use crate::memo::vec_bytes;
+
 /// How an operation treats axes. Operands are listed in their order.
 #[derive(Clone, Debug)]
 pub(crate) enum AxisRule {
@@ -89,6 +91,22 @@ impl AxisRule {
             Self::Select(axis) => Self::Select(axis + 1),
             Self::Gather(axis) => Self::Gather(axis + 1),
             rule => rule,
+        }
+    }
+
+    /// The memory of what the rule owns, in bytes.
+    pub(super) fn owned_bytes(&self) -> usize {
+        match self {
+            Self::Permute(axes) | Self::Along(axes) | Self::Flip(axes) => vec_bytes(axes),
+            Self::Slice(ranges) | Self::SliceAssign(ranges) => vec_bytes(ranges),
+            Self::Convolution(Convolution {
+                stride,
+                padding,
+                dilation,
+                groups: _,
+                is_transposed: _,
+            }) => vec_bytes(stride) + vec_bytes(padding) + vec_bytes(dilation),
+            _ => 0,
         }
     }
 

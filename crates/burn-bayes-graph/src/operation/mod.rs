@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 use burn::backend::ir::{OperationIr, TensorIr};
 
+use crate::memo::tensors_bytes;
+
 pub(crate) use axis_rule::{AxisRule, Convolution};
 pub(crate) use build::SlotCount;
 pub(crate) use slots::Slots;
@@ -82,10 +84,14 @@ impl Operation {
         self.inputs.iter().any(|input| is_such(slot(input)))
     }
 
-    /// The approximate memory use in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        let tensors = self.inputs.len() + self.outputs.len();
-        size_of::<Self>() + tensors * size_of::<TensorIr>()
+    /// The memory of what the operation owns, in bytes.
+    pub(crate) fn owned_bytes(&self) -> usize {
+        /// The counts of an `Arc`, and its allocation.
+        const SHARED: usize = 32;
+        let kernel = self.kernel.as_ref();
+        let kernel = kernel.map_or(0, |kernel| SHARED + size_of_val(&**kernel));
+        let tensors = tensors_bytes(&self.inputs) + tensors_bytes(&self.outputs);
+        SHARED + self.name.capacity() + self.axes.owned_bytes() + tensors + kernel
     }
 }
 

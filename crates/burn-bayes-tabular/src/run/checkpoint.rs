@@ -24,6 +24,7 @@ struct Header {
     step: u64,
     epochs: usize,
     loss_sum: f32,
+    loss_rows: u64,
     noise_precision: OneOrSeveral<f64>,
     learned_prior: Option<Vec<f64>>,
     /// Size of the record of the model in bytes.
@@ -32,7 +33,7 @@ struct Header {
     optimizer: usize,
 }
 
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 impl RunFolder {
     /// Writes a checkpoint of a fit to rows with this fingerprint, replacing the previous one.
@@ -50,6 +51,7 @@ impl RunFolder {
             step: checkpoint.state.step,
             epochs: checkpoint.epochs,
             loss_sum: checkpoint.state.loss_sum,
+            loss_rows: checkpoint.state.rows,
             noise_precision: checkpoint.noise_precisions.clone().into(),
             learned_prior: checkpoint.learned_prior.clone(),
             model: checkpoint.state.model.len(),
@@ -137,6 +139,7 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
         state: train::Checkpoint {
             step: header.step,
             loss_sum: header.loss_sum,
+            rows: header.loss_rows,
             model: model.to_vec(),
             optimizer: optimizer.to_vec(),
         },

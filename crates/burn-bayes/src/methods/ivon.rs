@@ -106,7 +106,7 @@ pub struct IvonConfig {
     /// Draws per mini-batch. Paper: 1.
     #[config(default = 2)]
     pub draws: usize,
-    /// Whether draws are antithetic pairs m ± ε; `draws` must then be even. Paper: no.
+    /// Whether draws are antithetic pairs m ± ε; `draws` must then be even or 1. Paper: no.
     #[config(default = true)]
     pub antithetic: bool,
     /// The initial mean. Paper: any.

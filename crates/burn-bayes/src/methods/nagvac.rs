@@ -93,7 +93,7 @@ pub struct NagvacConfig {
     /// Draws per mini-batch. Paper: 10 to 100.
     #[config(default = 2)]
     pub draws: usize,
-    /// Whether draws are antithetic pairs μ ± ε; `draws` must then be even. Paper: no.
+    /// Whether draws are antithetic pairs μ ± ε; `draws` must then be even or 1. Paper: no.
     #[config(default = true)]
     pub antithetic: bool,
     /// The largest step of the mean, and of b and c, in the Fisher metric; a longer step is shortened. Paper: the

@@ -184,6 +184,17 @@ impl Sghmc {
         let taken = usize::try_from(config.schedule.taken(step));
         taken.map_or(config.max_samples, |taken| taken.min(config.max_samples))
     }
+
+    /// With the position as the sample of this step, if it has one.
+    fn sampled(mut self, step: u64) -> Self {
+        let schedule = &self.settings.config.schedule;
+        if schedule.takes(step) {
+            let taken = schedule.taken(step);
+            let position = self.position.val().without_autodiff();
+            self.samples = with_sample(self.samples, taken, position);
+        }
+        self
+    }
 }
 
 impl Algorithm for Sghmc {
@@ -252,18 +263,10 @@ impl Algorithm for Sghmc {
             push = push + normals.mul_scalar(deviation);
         }
         let kept = 1.0 - config.friction;
-        let taken = config
-            .schedule
-            .takes(step)
-            .then(|| config.schedule.taken(step));
         self.velocity = updated(self.velocity, |velocity| velocity.mul_scalar(kept) + push);
         let velocity = self.velocity.val().without_autodiff();
         self.position = updated(self.position, |position| position + velocity);
-        if let Some(taken) = taken {
-            let position = self.position.val().without_autodiff();
-            self.samples = with_sample(self.samples, taken, position);
-        }
-        self
+        self.sampled(step)
     }
 }
 
@@ -290,6 +293,11 @@ impl FromGradients for Sghmc {
         sums.register(self.position.id, sum);
         sums.register(self.examples.id, examples);
         Ok(Update::Gradients(sums))
+    }
+
+    /// After a rejected step, which has no update, the sample is the position where the chain stayed.
+    fn after_step(self, step: u64) -> Self {
+        self.sampled(step)
     }
 }
 
@@ -420,6 +428,17 @@ mod tests {
         // Steps 2, 4, 6 and 8; the last replaces the first.
         let found = [sample(0), sample(1), sample(2)];
         assert_eq!(found, [7, 3, 5].map(|step: usize| visited[step].clone()));
+    }
+
+    #[test]
+    fn a_rejected_step_at_a_sampling_time_samples_where_the_chain_stays() {
+        let mut sghmc = built(&SghmcConfig::sgld(ROWS, constant(1, 1)), 2);
+        sghmc = stepped(sghmc, 1, 0.1, position(&sghmc), ROWS);
+        let expected: Vec<f32> = position(&sghmc).try_into_vec_as().unwrap();
+        sghmc = sghmc.after_step(2);
+        let mean = sghmc.posterior(2).unwrap().mean_weights().unwrap();
+        let found: Vec<f32> = mean.try_into_vec_as().unwrap();
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -50,7 +50,7 @@ use super::algorithm::{
     Proposal, Setup, Stage, StepId, Update, purpose,
 };
 use super::average::{Average, Averaging, Iterate};
-use super::checks::{counts, not_negative, positive};
+use super::checks::{counts, not_negative, pairs, positive};
 use super::mean_stage::MeanStage;
 use super::stages::{StageEvent, StageSettings, StageSignal, Staged, Stages};
 use super::start::{InitialDeviation, InitialMean, orthogonal_rows, trained, trained_value};
@@ -90,7 +90,7 @@ pub struct VifaConfig {
     /// Draws per mini-batch. Paper: 1.
     #[config(default = 2)]
     pub draws: usize,
-    /// Whether draws are antithetic pairs (h, z), (−h, −z); the last of an odd number is alone. Paper: no.
+    /// Whether draws are antithetic pairs (h, z), (−h, −z); `draws` must then be even or 1. Paper: no.
     #[config(default = true)]
     pub antithetic: bool,
     /// Number of mini-batches whose gradients are added before a step; set it to the Learner's
@@ -148,6 +148,7 @@ impl VifaConfig {
             ("draws", self.draws),
             ("accumulation", self.accumulation),
         ])?;
+        pairs(self.draws, self.antithetic)?;
         if self.clip.is_some() && self.accumulation > 1 {
             let problem = "would clip the gradient of each mini-batch instead of their sum; omit \
                            it and clip in the optimiser, which clips after accumulation";

@@ -116,7 +116,7 @@ pub struct VonConfig {
     /// Draws per mini-batch. Paper: 1.
     #[config(default = 2)]
     pub draws: usize,
-    /// Whether draws are antithetic pairs μ ± ε; `draws` must then be even. Paper: no.
+    /// Whether draws are antithetic pairs μ ± ε; `draws` must then be even or 1. Paper: no.
     #[config(default = true)]
     pub antithetic: bool,
     /// The largest step Δ of the mean, √(ΔᵀPΔ) posterior standard deviations; a longer step is

@@ -15,5 +15,6 @@ pub(crate) use recording::RecordingCache;
 pub(crate) use statistics::moves_statistics;
 pub use statistics::refresh_running_statistics;
 pub(crate) use training_layers::{
-    TrainingFlag, has_batch_norm, training_flags, with_dropout, without_batch_norm,
+    TrainingFlag, has_batch_norm, has_random_layers, training_flags, with_dropout,
+    without_batch_norm,
 };

@@ -70,6 +70,12 @@ pub(crate) fn training_flags<M: Module>(module: &M) -> Vec<TrainingFlag> {
     search.found
 }
 
+/// Whether a layer other than batch norm, such as dropout or noise, behaves as in training and may draw random numbers.
+pub(crate) fn has_random_layers<M: Module>(module: &M) -> bool {
+    let flags = training_flags(module);
+    flags.iter().any(|flag| flag.is_on && !flag.is_batch_norm())
+}
+
 /// The module with all its dropout switched.
 pub(crate) fn with_dropout<M: Module>(module: M, on: bool) -> M {
     switched(module, |layer, is_on| match layer.is_dropout() {
@@ -237,6 +243,9 @@ mod tests {
             expected.map(|(layer, path, on)| (layer.to_owned(), path, on))
         );
         assert!(flags[0].is_batch_norm() && flags[1].is_dropout());
+        assert!(has_random_layers(&model));
+        let norm = BatchNormConfig::new(2).init(&Device::default());
+        assert!(!has_random_layers(&vec![norm]));
         let flags = training_flags(&only_dropout(model));
         let is_on: Vec<_> = flags.iter().map(|flag| flag.is_on).collect();
         assert_eq!(is_on, [false, true, false, false]);

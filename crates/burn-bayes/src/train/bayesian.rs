@@ -18,6 +18,7 @@ use super::deferred_step::{Deferred, DeferredStep};
 use super::divergence_stop::DivergenceStop;
 use super::gather_per_example::ExampleLoss;
 use super::model_terms::ModelTerms;
+use super::notices::{Notice, RowsSeen, warn_about_dropout};
 use super::self_check::SelfCheck;
 use super::validation_hook::ValidationHook;
 use crate::error::{Error, Result};
@@ -37,7 +38,7 @@ use crate::prior::Prior;
 /// that calls [`step`](burn::train::TrainStep::step) and [`optimize`](burn::train::TrainStep::optimize).
 ///
 /// The wrapped model must return the **mean** negative log-likelihood as its loss. Dropout is
-/// switched off, because the posterior already perturbs the weights;
+/// switched off, because the posterior already perturbs the weights, and the log names the layers;
 /// [`with_dropout`](Self::with_dropout) switches it on. Other layers that behave differently in
 /// training and inference, such as `GaussianNoise` or `RRelu`, are unchanged and train as they do
 /// without the wrapper. Algorithms that use per-example gradients (SLANG, VOGN) evaluate the model
@@ -72,6 +73,10 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     #[module(skip)]
     validation_hook: ValidationHook<A::Posterior>,
     #[module(skip)]
+    rows_seen: RowsSeen,
+    #[module(skip)]
+    early_notice: Notice,
+    #[module(skip)]
     model_terms: ModelTerms,
 }
 
@@ -87,8 +92,12 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         algorithm.setup().layout.check(&model)?;
         let device = model.devices().into_iter().next().unwrap_or_default();
         let identity = Identity::of(algorithm.setup());
+        let model = model.train_if_plain();
+        warn_about_dropout(&training_flags(&model));
         Ok(Self {
-            model: with_dropout(model.train_if_plain(), false),
+            rows_seen: RowsSeen::default(),
+            early_notice: Notice::default(),
+            model: with_dropout(model, false),
             algorithm,
             clock: Clock::start(identity, &device),
             posterior: PosteriorCache::default(),
@@ -159,6 +168,12 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     #[must_use]
     pub fn with_rescue_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.divergence_stop = self.divergence_stop.with_rescue(path.into());
+        self
+    }
+
+    /// Leaves errors to the caller, who asks for the [`fault`](Self::fault) after every step, instead of panicking.
+    pub(crate) fn with_faults_returned(mut self, is_on: bool) -> Self {
+        self.divergence_stop = self.divergence_stop.returned(is_on);
         self
     }
 
@@ -479,7 +494,8 @@ where
 {
     /// The average of `draws` predictions, each with a different draw of the weights.
     ///
-    /// If the algorithm has no posterior yet, the mean is used, or the model's own weights if the algorithm observes them.
+    /// If the algorithm has no posterior yet, as SWAG before its first two iterates, there is one draw, the model's own
+    /// weights, and the log says so once.
     pub fn predict(
         &self,
         item: <M as InferenceStep>::Input,
@@ -488,12 +504,10 @@ where
         match self.predictor() {
             Ok(predictor) => predictor.predict(item, draws),
             Err(error) if error.is_too_early() => {
-                let model = self.model.valid();
-                let model = match self.algorithm.last_mean() {
-                    Some(mean) => self.layout().write(model, mean)?,
-                    None => model,
-                };
-                let output = InferenceStep::step(&model, item);
+                self.early_notice.give(|| {
+                    format!("{error}; until then a prediction has one draw, the model's own weights, instead of {draws}")
+                });
+                let output = InferenceStep::step(&self.model.valid(), item);
                 Ok(MixDraws::mix(vec![output]))
             }
             Err(error) => Err(error),

@@ -12,6 +12,8 @@ use crate::error::Error;
 #[derive(Clone, Default)]
 pub(crate) struct DivergenceStop {
     interrupter: Option<Interrupter>,
+    /// Whether the caller of every step looks at the fault.
+    is_returned: bool,
     rescue: Option<PathBuf>,
     fault: Arc<OnceLock<Arc<Error>>>,
     saving: Arc<Mutex<()>>,
@@ -37,6 +39,18 @@ impl DivergenceStop {
         }
     }
 
+    /// Leaves errors to the caller of every step, if there is no interrupter. An earlier error is cleared.
+    pub(crate) fn returned(self, is_on: bool) -> Self {
+        match self.interrupter {
+            Some(_) => self,
+            None => Self {
+                is_returned: is_on,
+                fault: Arc::default(),
+                ..self
+            },
+        }
+    }
+
     pub(crate) fn with_rescue(self, path: PathBuf) -> Self {
         Self {
             rescue: Some(path),
@@ -51,10 +65,10 @@ impl DivergenceStop {
 
     /// Whether an error stopped the training, and it has not been resumed.
     pub(crate) fn has_stopped(&self) -> bool {
-        let stopped = self
-            .interrupter
-            .as_ref()
-            .is_some_and(Interrupter::should_stop);
+        let stopped = match &self.interrupter {
+            Some(interrupter) => interrupter.should_stop(),
+            None => self.is_returned,
+        };
         stopped && self.fault.get().is_some()
     }
 
@@ -62,7 +76,7 @@ impl DivergenceStop {
     ///
     /// # Panics
     ///
-    /// If there is no interrupter: a training step cannot stop the training in another way.
+    /// If there is no interrupter and errors are not returned: a training step cannot stop the training in another way.
     pub(crate) fn stop<M: Module>(&self, error: Error, state: &M) {
         let first = self.fault.get().is_none();
         let error = self.fault.get_or_init(|| Arc::new(error));
@@ -84,6 +98,11 @@ impl DivergenceStop {
                     log::error!("{message}");
                 }
                 interrupter.stop(Some(&message));
+            }
+            None if self.is_returned => {
+                if first {
+                    log::error!("{message}");
+                }
             }
             None => panic!("{message}"),
         }

@@ -17,6 +17,7 @@ mod gather_per_example;
 mod gradient_check;
 mod init;
 mod model_terms;
+mod notices;
 mod own_loss;
 mod own_optimize;
 mod parts;

@@ -9,17 +9,20 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use burn::module::{Module, ModuleDisplay};
-use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::optim::lr_scheduler::module_lr_scheduler::{ModuleLearningRate, ModuleLrScheduler};
 use burn::optim::{GradientsAccumulator, GradientsParams, ModuleOptimizer};
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Tensor};
-use burn::train::{ClassificationOutput, RegressionOutput, TrainStep};
+use burn::train::{ClassificationOutput, RegressionOutput, TrainOutput, TrainStep};
 
 use super::bayesian::Bayesian;
-use super::gather::Gather;
+use super::gather::{Gather, Outside};
+use super::gradient_check::first_non_finite;
 use crate::error::{Error, Result};
 use crate::likelihood::{LikelihoodOutput, MixDraws};
 use crate::methods::{Algorithm, checks};
+use crate::noise::Noise;
+use crate::predict::has_random_layers;
 
 /// The batches of a training, each a function of its epoch and its number.
 pub trait Batches {
@@ -29,7 +32,8 @@ pub trait Batches {
     /// The number of batches in an epoch.
     fn per_epoch(&self) -> usize;
 
-    /// The batches of an epoch (from 0), from number `first` (from 0) on.
+    /// The batches of an epoch (from 0), from number `first` (from 0) on: as many as
+    /// [`per_epoch`](Self::per_epoch) says.
     fn epoch(&self, epoch: usize, first: usize) -> impl Iterator<Item = Self::Batch>;
 }
 
@@ -37,11 +41,21 @@ pub trait Batches {
 pub trait BatchLoss {
     /// The mean loss, `[1]`.
     fn batch_loss(&self) -> Tensor<1>;
+
+    /// The number of rows over which it is the mean. If it is unknown, the default, all batches count alike in the
+    /// loss of an epoch.
+    fn batch_rows(&self) -> Option<usize> {
+        None
+    }
 }
 
 impl BatchLoss for ClassificationOutput {
     fn batch_loss(&self) -> Tensor<1> {
         self.loss.clone()
+    }
+
+    fn batch_rows(&self) -> Option<usize> {
+        Some(self.rows())
     }
 }
 
@@ -49,11 +63,19 @@ impl BatchLoss for RegressionOutput {
     fn batch_loss(&self) -> Tensor<1> {
         self.loss.clone()
     }
+
+    fn batch_rows(&self) -> Option<usize> {
+        Some(self.rows())
+    }
 }
 
 impl BatchLoss for LikelihoodOutput {
     fn batch_loss(&self) -> Tensor<1> {
         self.loss.clone()
+    }
+
+    fn batch_rows(&self) -> Option<usize> {
+        Some(self.rows())
     }
 }
 
@@ -70,6 +92,39 @@ pub trait TrainerModel: Module + TrainStep<Output: BatchLoss> {
         let _ = steps;
         self
     }
+
+    /// N, if the model depends on it: the number of rows that an epoch should have.
+    fn train_len(&self) -> Option<usize> {
+        None
+    }
+
+    /// Whether a [`fault`](Self::fault) is left to the caller, as a trainer does while it runs, instead of a panic.
+    #[must_use]
+    fn with_faults_returned(self, is_on: bool) -> Self {
+        let _ = is_on;
+        self
+    }
+
+    /// Step number `step` (from 1) of the optimiser. The gradients that it gets are multiplied by `factor`.
+    ///
+    /// # Errors
+    ///
+    /// A gradient that is not finite.
+    fn optimized(
+        self,
+        step: u64,
+        optimizer: &mut ModuleOptimizer,
+        rate: ModuleLearningRate,
+        mut gradients: GradientsParams,
+        factor: f64,
+    ) -> Result<Self> {
+        if let Some(path) = first_non_finite(&self, &gradients) {
+            return Err(Error::non_finite(step, path));
+        }
+        let mut scaled = GradientsParams::new();
+        Outside::add(&self, factor, &mut gradients, &mut scaled);
+        Ok(self.optimize(optimizer, rate, scaled))
+    }
 }
 
 impl<M, A> TrainerModel for Bayesian<M, A>
@@ -83,6 +138,25 @@ where
 
     fn with_length(self, steps: u64) -> Self {
         self.map_algorithm(|algorithm| algorithm.with_length(steps))
+    }
+
+    fn train_len(&self) -> Option<usize> {
+        Some(self.algorithm().setup().train_len)
+    }
+
+    fn with_faults_returned(self, is_on: bool) -> Self {
+        Bayesian::with_faults_returned(self, is_on)
+    }
+
+    fn optimized(
+        self,
+        _step: u64,
+        optimizer: &mut ModuleOptimizer,
+        rate: ModuleLearningRate,
+        gradients: GradientsParams,
+        factor: f64,
+    ) -> Result<Self> {
+        Ok(self.optimize_scaled(optimizer, rate, gradients, factor))
     }
 }
 
@@ -143,7 +217,7 @@ pub enum CheckpointTime {
 pub struct EpochSummary {
     /// The epoch, from 1.
     pub epoch: usize,
-    /// The mean of the batches' losses.
+    /// The mean loss over the rows of all batches.
     pub loss: f64,
 }
 
@@ -163,8 +237,10 @@ pub enum TrainingEnd {
 pub struct Checkpoint {
     /// Optimiser steps made.
     pub step: u64,
-    /// The sum of the losses of the epoch so far.
+    /// The sum of the losses of the epoch's rows so far.
     pub loss_sum: f32,
+    /// The number of these rows, or of the batches if their rows are unknown.
+    pub rows: u64,
     /// The record of the model.
     pub model: Vec<u8>,
     /// The record of the optimiser.
@@ -225,9 +301,29 @@ pub struct Trainer<L> {
     rates: ModuleLrScheduler,
     epochs: usize,
     accumulation: usize,
+    seed: u64,
+    checks_rows: bool,
     step: u64,
+    /// The sum of the losses of the epoch's rows so far.
     loss_sum: Option<Tensor<1>>,
+    /// Their number, or that of the batches if the outputs do not say it.
+    rows: u64,
 }
+
+/// What a trainer knows about an epoch.
+struct Epoch {
+    /// Its number, from 0.
+    number: usize,
+    batches: usize,
+    /// Whether the model has layers that draw random numbers, such as dropout.
+    is_random: bool,
+    largest_batch: usize,
+    /// Whether the outputs say how many rows they have.
+    has_rows: bool,
+}
+
+/// The stream of the random numbers of layers, from the trainer's seed.
+const LAYERS: u64 = 0x6c61_7965;
 
 impl<L: fmt::Debug> fmt::Debug for Trainer<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -262,8 +358,11 @@ impl<L: TrainerModel> Trainer<L> {
             rates: learning_rate.into(),
             epochs: 1,
             accumulation: 1,
+            seed: 0,
+            checks_rows: true,
             step: 0,
             loss_sum: None,
+            rows: 0,
         }
     }
 
@@ -273,11 +372,33 @@ impl<L: TrainerModel> Trainer<L> {
         Self { epochs, ..self }
     }
 
-    /// Adds the gradients of this many batches, at least one, before each optimiser step.
+    /// Adds the gradients of this many batches, at least one, before each optimiser step, as Burn's Learner does. The
+    /// last step of an epoch takes the batches that are left; its gradients are multiplied by `batches` over their
+    /// number, so that all steps are averages over their batches, up to the same factor.
     #[must_use]
     pub fn with_accumulation(self, batches: usize) -> Self {
         Self {
             accumulation: batches,
+            ..self
+        }
+    }
+
+    /// Sets the seed of layers that draw random numbers, such as dropout; 0 by default. Before every batch, the device's
+    /// generator is seeded with a function of it, of the step and of the batch, so that a resumed training has the same
+    /// masks. The seed of an algorithm is that of its draws.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Accepts epochs whose number of rows is not N, for batches that are not one pass over the training examples.
+    ///
+    /// By default, an epoch with at least twice or at most half as many rows as the N of a [`Bayesian`] model ends the
+    /// training with an error, and one that differs by more than a batch is logged: variances are proportional to 1/N.
+    #[must_use]
+    pub fn without_row_check(self) -> Self {
+        Self {
+            checks_rows: false,
             ..self
         }
     }
@@ -302,6 +423,7 @@ impl<L: TrainerModel> Trainer<L> {
             .map_err(|error| damaged(&error))?;
         let device = self.model.devices().into_iter().next().unwrap_or_default();
         self.step = checkpoint.step;
+        self.rows = checkpoint.rows;
         self.loss_sum = Some(Tensor::from_data([checkpoint.loss_sum], &device.inner()));
         for _ in 0..self.step {
             self.rates.step();
@@ -329,12 +451,15 @@ impl<L: TrainerModel> Trainer<L> {
         let unwritable = |error: &dyn fmt::Display| {
             Error::storage(format!("a checkpoint cannot be made: {error}"))
         };
+        // A record has the running statistics of batch norm as they were last read, and switching to inference reads them.
+        drop(self.model.valid());
         let model = self.model.clone().into_record().into_bytes();
         let optimizer = self.optimizer.into_bytes();
         let loss_sum = self.loss_sum.clone();
         Ok(Checkpoint {
             step: self.step,
             loss_sum: loss_sum.map_or(0.0, |sum| sum.into_scalar()),
+            rows: self.rows,
             model: model.map_err(|error| unwritable(&error))?.to_vec(),
             optimizer: optimizer.map_err(|error| unwritable(&error))?.to_vec(),
         })
@@ -344,51 +469,85 @@ impl<L: TrainerModel> Trainer<L> {
     ///
     /// # Errors
     ///
-    /// An accumulation of no batches; a gradient or a loss that is not finite, with its epoch; an error of the
+    /// An epoch without batches, or with another number of batches than announced; an accumulation of no batches; a
+    /// gradient or a loss that is not finite, or a number of rows that contradicts N, with its epoch; an error of the
     /// observer.
     pub fn run<B, O>(mut self, batches: &B, observer: &mut O) -> Result<TrainingRun<L>, O::Error>
     where
         B: Batches<Batch = L::Input>,
         O: TrainingObserver<L>,
     {
-        checks::counts([("accumulation", self.accumulation)])?;
-        let steps = batches.per_epoch() / self.accumulation;
-        let first = self.step as usize / steps.max(1);
+        checks::counts([
+            ("accumulation", self.accumulation),
+            ("per_epoch", batches.per_epoch()),
+        ])?;
+        self.model = self.model.with_faults_returned(true);
+        let steps = batches.per_epoch().div_ceil(self.accumulation);
         self.model = self.model.with_length((self.epochs * steps) as u64);
-        for epoch in first..self.epochs {
-            let made = self.step as usize - epoch * steps;
+        for number in self.step as usize / steps..self.epochs {
+            let made = self.step as usize - number * steps;
             if made == 0 {
                 self.loss_sum = None;
+                self.rows = 0;
             }
-            let mut left = batches.epoch(epoch, made * self.accumulation);
-            for _ in made..steps {
+            let mut epoch = Epoch {
+                number,
+                batches: batches.per_epoch(),
+                is_random: has_random_layers(&self.model),
+                largest_batch: 0,
+                has_rows: true,
+            };
+            let mut left = batches.epoch(number, made * self.accumulation);
+            for step in made..steps {
                 if observer.interrupts() {
                     observer.checkpoint(CheckpointTime::Interruption, &|| self.checkpoint())?;
                     return Ok(self.ended(TrainingEnd::Interrupted));
                 }
-                self = self.stepped(epoch, left.by_ref())?;
+                let count = (epoch.batches - step * self.accumulation).min(self.accumulation);
+                self = self
+                    .stepped(&mut epoch, left.by_ref(), count)
+                    .map_err(|error| Error::in_epoch(number + 1, error))?;
             }
-            let summary = self.summary(epoch, steps)?;
+            let summary = self
+                .summary(&epoch)
+                .map_err(|error| Error::in_epoch(number + 1, Arc::new(error)))?;
             if observer.epoch(&summary, &self.model)?.is_break() {
                 return Ok(self.ended(TrainingEnd::Stopped));
             }
             self.model = observer.adjusted(&summary, self.model)?;
-            observer.checkpoint(CheckpointTime::Epoch(epoch + 1), &|| self.checkpoint())?;
+            observer.checkpoint(CheckpointTime::Epoch(number + 1), &|| self.checkpoint())?;
         }
         Ok(self.ended(TrainingEnd::Finished))
     }
 
-    fn ended(self, end: TrainingEnd) -> TrainingRun<L> {
+    fn ended(mut self, end: TrainingEnd) -> TrainingRun<L> {
+        self.model = self.model.with_faults_returned(false);
         TrainingRun { trainer: self, end }
     }
 
-    /// One optimiser step on the next batches.
-    fn stepped(mut self, epoch: usize, batches: impl Iterator<Item = L::Input>) -> Result<Self> {
+    /// One optimiser step on the next `count` batches.
+    fn stepped(
+        mut self,
+        epoch: &mut Epoch,
+        batches: impl Iterator<Item = L::Input>,
+        count: usize,
+    ) -> Result<Self, Arc<Error>> {
         let mut sum = GradientsAccumulator::new();
         let mut gradients = GradientsParams::new();
-        for batch in batches.take(self.accumulation) {
-            let output = TrainStep::step(&self.model, batch);
+        let mut found = 0;
+        for batch in batches.take(count) {
+            let output = self.batch_step(batch, found as u64, epoch);
+            found += 1;
+            if let Some(error) = self.model.fault() {
+                return Err(error);
+            }
             let loss = output.item.batch_loss().without_autodiff();
+            let rows = output.item.batch_rows();
+            epoch.has_rows &= rows.is_some();
+            let rows = rows.unwrap_or(1);
+            epoch.largest_batch = epoch.largest_batch.max(rows);
+            self.rows += rows as u64;
+            let loss = loss.mul_scalar(rows as f64);
             self.loss_sum = Some(match self.loss_sum {
                 Some(sum) => sum + loss,
                 None => loss,
@@ -398,27 +557,76 @@ impl<L: TrainerModel> Trainer<L> {
                 _ => sum.accumulate(&self.model, output.grads),
             }
         }
+        if found < count {
+            let step = self.step as usize % epoch.batches.div_ceil(self.accumulation);
+            let problem = format!(
+                "is {}, but the epoch has {} batches",
+                epoch.batches,
+                step * self.accumulation + found
+            );
+            return Err(Arc::new(Error::config("per_epoch", problem)));
+        }
         if self.accumulation > 1 {
             gradients = sum.grads();
         }
         let rate = self.rates.step();
-        self.model = self.model.optimize(&mut self.optimizer, rate, gradients);
         self.step += 1;
+        let factor = self.accumulation as f64 / count as f64;
+        self.model =
+            self.model
+                .optimized(self.step, &mut self.optimizer, rate, gradients, factor)?;
         match self.model.fault() {
-            Some(error) => Err(Error::in_epoch(epoch + 1, error)),
+            Some(error) => Err(error),
             None => Ok(self),
         }
     }
 
-    fn summary(&self, epoch: usize, steps: usize) -> Result<EpochSummary> {
+    /// The model's step on batch number `batch` of an optimiser step. Random numbers of its layers are a function of the
+    /// numbers of step and batch.
+    fn batch_step(
+        &self,
+        input: L::Input,
+        batch: u64,
+        epoch: &Epoch,
+    ) -> TrainOutput<<L as TrainStep>::Output> {
+        let step = || TrainStep::step(&self.model, input);
+        if !epoch.is_random {
+            return step();
+        }
+        let noise = Noise::host(self.seed).fold(LAYERS).fold(self.step);
+        let device = self.model.devices().into_iter().next().unwrap_or_default();
+        noise.row(batch).seed_generator(&device.inner(), step)
+    }
+
+    fn summary(&self, epoch: &Epoch) -> Result<EpochSummary> {
         let sum = self.loss_sum.clone();
         let sum: f64 = sum.map_or(0.0, |sum| sum.into_scalar());
-        let loss = sum / (steps * self.accumulation).max(1) as f64;
-        let epoch = epoch + 1;
+        let loss = sum / self.rows as f64;
         if !loss.is_finite() {
-            let error = Error::numerical("the loss is not finite");
-            return Err(Error::in_epoch(epoch, Arc::new(error)));
+            return Err(Error::numerical("the loss is not finite"));
         }
+        if let (true, true, Some(train_len)) =
+            (self.checks_rows, epoch.has_rows, self.model.train_len())
+        {
+            check_rows(self.rows, train_len as u64, epoch)?;
+        }
+        let epoch = epoch.number + 1;
         Ok(EpochSummary { epoch, loss })
     }
+}
+
+/// Compares the rows of an epoch with N.
+fn check_rows(rows: u64, train_len: u64, epoch: &Epoch) -> Result<()> {
+    let problem = format!(
+        "is {train_len}, but an epoch has {rows} rows; N is the number of training examples, to which variances are \
+         inversely proportional: set it to {rows}, or use `Trainer::without_row_check` if an epoch is not one pass \
+         over the examples"
+    );
+    if rows >= 2 * train_len || 2 * rows <= train_len {
+        return Err(Error::config("train_len", problem));
+    }
+    if rows.abs_diff(train_len) > epoch.largest_batch as u64 && epoch.number == 0 {
+        log::warn!("train_len {problem}");
+    }
+    Ok(())
 }

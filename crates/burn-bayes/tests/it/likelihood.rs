@@ -5,13 +5,13 @@ use std::sync::Arc;
 use burn::module::{Module, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;
-use burn::tensor::Tensor;
+use burn::tensor::{Int, Tensor};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
-use burn_bayes::graph::{CapturedModel, ExampleLosses, Layout};
+use burn_bayes::graph::{CapturedModel, ExampleLosses, Layout, losses};
 use burn_bayes::likelihood::{Likelihood, LikelihoodOutput};
 use burn_bayes::methods::Rate;
 use burn_bayes::train::{Batches, RateSchedule, Trainer, TrainerModel, Unobserved};
-use burn_bayes::{ExampleLoss, Noise, Predictor, VifaConfig};
+use burn_bayes::{ExampleLoss, Noise, Predictor, SlangConfig, VifaConfig};
 
 use crate::support::{autodiff, device, filled, normals, values};
 
@@ -105,6 +105,52 @@ fn noise_that_depends_on_the_input_is_learned() {
         let ratio = variance.sqrt() / deviation;
         assert!((0.8..1.25).contains(&ratio), "{x}: {ratio}");
     }
+}
+
+/// Predicts one of several classes, whose labels are numbers from 0.
+#[derive(Module, Debug)]
+struct Classifier {
+    layer: Linear,
+}
+
+impl TrainStep for Classifier {
+    type Input = (Tensor<2>, Tensor<1, Int>);
+    type Output = LikelihoodOutput;
+
+    fn step(&self, (inputs, labels): Self::Input) -> TrainOutput<LikelihoodOutput> {
+        let logits = self.layer.forward(inputs);
+        let [_, classes] = logits.dims();
+        let targets = losses::one_hot(labels, classes);
+        let output = LikelihoodOutput::new(Likelihood::Categorical, logits, targets);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+// ANCHOR: classes
+impl ExampleLoss for Classifier {
+    fn example_losses(&self, (inputs, labels): Self::Input) -> Tensor<1> {
+        let logits = self.layer.forward(inputs);
+        let [_, classes] = logits.dims();
+        Likelihood::Categorical.losses(logits, losses::one_hot(labels, classes))
+    }
+}
+// ANCHOR_END: classes
+
+#[test]
+fn labels_of_classes_have_the_losses_of_their_one_hot_encoding() {
+    let layer = LinearConfig::new(1, 3).init(&autodiff());
+    let model = filled(Classifier { layer }, 1, 0.5);
+    let inputs = Tensor::<2>::from_data([[0.5], [-1.0], [2.0]], &autodiff());
+    let labels = Tensor::<1, Int>::from_data([2, 0, 1], &autodiff());
+    let batch = (inputs.clone(), labels.clone());
+    let found = values(&model.example_losses(batch.clone()));
+    let expected = losses::cross_entropy(model.layer.forward(inputs), labels);
+    for (found, expected) in found.iter().zip(values(&expected)) {
+        assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+    }
+    // A method that needs per-example gradients records these losses and compares them with the step.
+    let bayesian = SlangConfig::new(3).init(model);
+    TrainStep::step(&bayesian, batch);
 }
 
 /// A linear model with any likelihood.

@@ -4,17 +4,23 @@ use std::ops::ControlFlow;
 
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
-use burn::optim::AdamConfig;
+use burn::optim::{AdamConfig, SgdConfig};
 use burn::tensor::Tensor;
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::methods::Rate;
-use burn_bayes::train::{
-    Batches, BoundPatience, Checkpoint, CheckpointTime, EpochSummary, RateSchedule, Trainer,
-    TrainerModel, TrainingEnd, TrainingObserver, Unobserved,
+use burn_bayes::methods::{
+    Algorithm, BatchEnsembleConfig, IterateAveragingConfig, IvonConfig, NagvacConfig, Rate,
+    SamplingSchedule, SghmcConfig, VadamConfig, VonConfig,
 };
-use burn_bayes::{Bayesian, Error, GaussianNll, Prior, Result, VifaConfig};
+use burn_bayes::train::{
+    Batches, BoundPatience, Checkpoint, CheckpointTime, EpochSummary, Gather, RateSchedule,
+    Trainer, TrainerModel, TrainingEnd, TrainingObserver, Unobserved,
+};
+use burn_bayes::{
+    Bayesian, Error, ExampleLoss, FactorAnalysisConfig, GaussianNll, Prior, Result, SlangConfig,
+    SwagConfig, VifaConfig,
+};
 
-use crate::support::{autodiff, filled, normals, state};
+use crate::support::{assert_close, autodiff, filled, normals, one_stage, state};
 
 #[derive(Module, Debug)]
 struct Line {
@@ -41,9 +47,38 @@ impl TrainStep for Line {
 
 impl TrainerModel for Line {}
 
+impl ExampleLoss for Line {
+    fn example_losses(&self, (inputs, targets): Batch) -> Tensor<1> {
+        burn_bayes::graph::losses::gaussian(self.layer.forward(inputs), targets, 1.0)
+    }
+}
+
 /// Five batches per epoch; the last one has other numbers if it is `bad`.
 struct Rows {
     bad: bool,
+}
+
+/// Five batches per epoch of these numbers of rows.
+struct Uneven([usize; PER_EPOCH]);
+
+impl Batches for Uneven {
+    type Batch = Batch;
+
+    fn per_epoch(&self) -> usize {
+        PER_EPOCH
+    }
+
+    fn epoch(&self, epoch: usize, first: usize) -> impl Iterator<Item = Batch> {
+        let sizes = self.0.iter().enumerate().skip(first);
+        sizes.map(move |(index, &rows)| {
+            let seed = (epoch * PER_EPOCH + index) as u64;
+            let tensor = |seed, width| {
+                let values = normals(seed, rows * width);
+                Tensor::<1>::from_data(&*values, &autodiff()).reshape([rows, width])
+            };
+            (tensor(seed, 2), tensor(1000 + seed, 1))
+        })
+    }
 }
 
 const PER_EPOCH: usize = 5;
@@ -71,11 +106,15 @@ impl Batches for Rows {
     }
 }
 
-fn bayesian(seed: u64) -> Bayesian<Line, burn_bayes::methods::Vifa> {
+fn line(seed: u64) -> Line {
     let line = Line {
         layer: LinearConfig::new(2, 1).init(&autodiff()),
     };
-    VifaConfig::new(20).init(filled(line, seed, 0.5))
+    filled(line, seed, 0.5)
+}
+
+fn bayesian(seed: u64) -> Bayesian<Line, burn_bayes::methods::Vifa> {
+    VifaConfig::new(20).init(line(seed))
 }
 
 // ANCHOR: trainer
@@ -125,27 +164,32 @@ impl<L> TrainingObserver<L> for Interrupting {
 }
 
 /// Resumes after each possible number of steps, within an epoch and between two.
-fn resumes_exactly<L: TrainerModel + TrainStep<Input = Batch>>(model: impl Fn(u64) -> L) {
-    let batches = Rows { bad: false };
+fn resumes_exactly<L, B>(batches: &B, accumulation: usize, model: impl Fn(u64) -> L)
+where
+    L: TrainerModel + TrainStep<Input = Batch>,
+    B: Batches<Batch = Batch>,
+{
+    let trainer = |seed| trainer(model(seed)).with_accumulation(accumulation);
+    let steps = (EPOCHS * PER_EPOCH.div_ceil(accumulation)) as u64;
     let mut whole = Interrupting::default();
-    let expected = trainer(model(1)).run(&batches, &mut whole).unwrap();
+    let expected = trainer(1).run(batches, &mut whole).unwrap();
     assert_eq!(expected.end, TrainingEnd::Finished);
-    assert_eq!(expected.trainer.steps(), (EPOCHS * PER_EPOCH) as u64);
-    for after in 0..(EPOCHS * PER_EPOCH) as u64 {
+    assert_eq!(expected.trainer.steps(), steps);
+    for after in 0..steps {
         let mut observer = Interrupting {
             after: Some(after),
             ..Interrupting::default()
         };
-        let run = trainer(model(1)).run(&batches, &mut observer).unwrap();
+        let run = trainer(1).run(batches, &mut observer).unwrap();
         assert_eq!(
             (run.end, run.trainer.steps()),
             (TrainingEnd::Interrupted, after)
         );
         // Another object with other weights, as in another process.
         let checkpoint = observer.checkpoint.take().unwrap();
-        let resumed = trainer(model(2)).resumed(&checkpoint).unwrap();
+        let resumed = trainer(2).resumed(&checkpoint).unwrap();
         let mut rest = Interrupting::default();
-        let run = resumed.run(&batches, &mut rest).unwrap();
+        let run = resumed.run(batches, &mut rest).unwrap();
         assert_eq!(state(run.trainer.model()), state(expected.trainer.model()));
         let summaries = [observer.summaries, rest.summaries].concat();
         assert_eq!(summaries, whole.summaries, "after {after} steps");
@@ -154,18 +198,287 @@ fn resumes_exactly<L: TrainerModel + TrainStep<Input = Batch>>(model: impl Fn(u6
 
 #[test]
 fn a_resumed_training_ends_in_the_same_bits() {
-    resumes_exactly(bayesian);
-    resumes_exactly(|seed| bayesian(seed).template().clone());
+    let batches = Rows { bad: false };
+    resumes_exactly(&batches, 1, bayesian);
+    resumes_exactly(&batches, 1, |seed| bayesian(seed).template().clone());
 }
 
 #[test]
-fn accumulated_batches_make_one_step() {
-    let run = trainer(bayesian(1))
-        .with_accumulation(2)
-        .run(&Rows { bad: false }, &mut Unobserved)
-        .unwrap();
-    // The fifth batch of an epoch is accumulated alone.
-    assert_eq!(run.trainer.steps(), (EPOCHS * (PER_EPOCH / 2)) as u64);
+fn a_resumed_training_with_short_last_steps_ends_in_the_same_bits() {
+    let batches = Uneven([4, 4, 4, 4, 1]);
+    let vifa = one_stage(17).with_accumulation(3);
+    resumes_exactly(&batches, 3, |seed| vifa.init(line(seed)));
+    resumes_exactly(&batches, 3, line);
+    let ivon = IvonConfig::new(17);
+    resumes_exactly(&batches, 3, |seed| ivon.init(line(seed)));
+}
+
+#[test]
+fn accumulated_batches_make_one_step_and_so_do_those_left_over() {
+    for (accumulation, steps) in [(1, 5), (2, 3), (3, 2), (7, 1)] {
+        let run = trainer(bayesian(1))
+            .with_accumulation(accumulation)
+            .run(&Rows { bad: false }, &mut Unobserved)
+            .unwrap();
+        assert_eq!(run.trainer.steps(), (EPOCHS * steps) as u64);
+    }
+}
+
+/// The parameters after a training by gradient descent.
+fn descended<L: TrainerModel + TrainStep<Input = Batch>>(
+    model: L,
+    rate: f64,
+    accumulation: usize,
+) -> Vec<f64> {
+    let trainer = Trainer::new(model, SgdConfig::new().init(), rate)
+        .with_epochs(EPOCHS)
+        .with_accumulation(accumulation);
+    let run = trainer.run(&Rows { bad: false }, &mut Unobserved).unwrap();
+    let state = state(run.trainer.model()).concat();
+    state
+        .into_iter()
+        .map(|bits| f32::from_bits(bits).into())
+        .collect()
+}
+
+/// An accumulation of more batches than an epoch has is one of all of them.
+#[test]
+fn a_short_step_is_the_average_over_its_own_batches() {
+    let check = |what: &str, found: Vec<f64>, expected: Vec<f64>| {
+        let scales: Vec<f64> = expected.iter().map(|value| value.abs().max(0.1)).collect();
+        assert_close(what, &found, &expected, &scales, 1e-5);
+    };
+    // The gradients of a plain model are added.
+    let (short, full) = (descended(line(1), 0.01, 7), descended(line(1), 0.014, 5));
+    check("plain", short, full);
+    let vifa = |accumulation| {
+        let config = one_stage(20).with_accumulation(accumulation);
+        descended(config.init(line(1)), 1e-4, accumulation)
+    };
+    check("VIFA", vifa(7), vifa(5));
+    let ivon = |accumulation| descended(IvonConfig::new(20).init(line(1)), 0.01, accumulation);
+    check("IVON", ivon(7), ivon(5));
+}
+
+/// Trains with every accumulation. Methods that make a closed-form update per batch refuse more than one.
+#[track_caller]
+fn accumulates<A>(name: &str, model: impl Fn(usize) -> Bayesian<Line, A>, is_closed_form: bool)
+where
+    A: Algorithm<Signal: Gather<Line, A>>,
+{
+    for sizes in [[4, 4, 4, 4, 4], [4, 4, 4, 4, 1], [5, 4, 4, 4, 3]] {
+        for accumulation in [1, 3, 7] {
+            let mut observer = Interrupting::default();
+            let run = trainer(model(accumulation))
+                .with_accumulation(accumulation)
+                .run(&Uneven(sizes), &mut observer);
+            if is_closed_form && accumulation > 1 {
+                let error = run.err().expect(name);
+                assert!(error.is_config(), "{name}: {error}");
+                continue;
+            }
+            let run = run.unwrap_or_else(|error| panic!("{name}: {error}"));
+            let steps = EPOCHS * PER_EPOCH.div_ceil(accumulation);
+            assert_eq!(run.trainer.steps(), steps as u64, "{name}");
+            assert_eq!(observer.summaries.len(), EPOCHS, "{name}");
+            for summary in observer.summaries {
+                assert!(summary.loss.is_finite() && summary.loss > 0.0, "{name}");
+            }
+            let parameters = state(run.trainer.model()).concat();
+            let are_finite = parameters
+                .iter()
+                .all(|&bits| f32::from_bits(bits).is_finite());
+            assert!(are_finite, "{name}");
+        }
+    }
+}
+
+macro_rules! for_all_methods {
+    ($check:ident) => {{
+        let len = 20;
+        let vifa = |accumulation| {
+            let config = VifaConfig::new(len).with_accumulation(accumulation);
+            config.init(line(1))
+        };
+        $check("VIFA", vifa, false);
+        let schedule = SamplingSchedule::Constant {
+            start: 1,
+            interval: 1,
+        };
+        $check(
+            "SGHMC",
+            |_| SghmcConfig::new(len, schedule.clone()).init(line(1)),
+            false,
+        );
+        $check("IVON", |_| IvonConfig::new(len).init(line(1)), false);
+        $check("NAGVAC", |_| NagvacConfig::new(len).init(line(1)), false);
+        $check("SWAG", |_| SwagConfig::new(len, 1).init(line(1)), false);
+        $check(
+            "averaging",
+            |_| IterateAveragingConfig::new(len, 1, 1).init(line(1)),
+            false,
+        );
+        $check(
+            "factor analysis",
+            |_| FactorAnalysisConfig::new(len, 1).init(line(1)),
+            false,
+        );
+        $check(
+            "batch ensemble",
+            |_| BatchEnsembleConfig::new(len, 2).init(line(1)),
+            false,
+        );
+        $check("SLANG", |_| SlangConfig::new(len).init(line(1)), true);
+        $check("VON", |_| VonConfig::new(len).init(line(1)), true);
+        $check("Vadam", |_| VadamConfig::new(len).init(line(1)), true);
+    }};
+}
+
+#[test]
+fn every_method_accumulates_batches_and_uses_those_that_are_left() {
+    for_all_methods!(accumulates);
+}
+
+/// Trains on a batch that is not a number, without an interrupter.
+#[track_caller]
+fn returns_errors<A>(name: &str, model: impl Fn(usize) -> Bayesian<Line, A>, _is_closed_form: bool)
+where
+    A: Algorithm<Signal: Gather<Line, A>>,
+{
+    let model = model(1);
+    let run = trainer(model.clone()).run(&Rows { bad: true }, &mut Unobserved);
+    let error = run.err().expect(name);
+    assert!(error.is_numerical(), "{name}: {error}");
+    assert!(
+        error.to_string().starts_with("epoch 1: "),
+        "{name}: {error}"
+    );
+    // Neither a copy nor a later training remembers it.
+    assert!(model.fault().is_none());
+    let run = trainer(model).run(&Rows { bad: false }, &mut Unobserved);
+    assert!(run.is_ok(), "{name}");
+}
+
+#[test]
+fn every_method_returns_the_error_of_a_batch_that_is_not_a_number() {
+    for_all_methods!(returns_errors);
+}
+
+/// A model whose gradient is not a number, although its loss is.
+#[derive(Module, Debug)]
+struct Root {
+    layer: Linear,
+}
+
+impl TrainStep for Root {
+    type Input = Batch;
+    type Output = RegressionOutput;
+
+    fn step(&self, (inputs, targets): Batch) -> TrainOutput<RegressionOutput> {
+        let output = self.layer.forward(inputs);
+        let zero = (output.clone() - output.clone()) * f64::MAX;
+        let loss = (zero.sqrt() + output.clone()).sum();
+        let gradients = loss.backward();
+        TrainOutput::new(
+            self,
+            gradients,
+            RegressionOutput::new(loss, output, targets),
+        )
+    }
+}
+
+impl TrainerModel for Root {}
+
+#[test]
+fn a_gradient_of_a_plain_model_that_is_not_finite_is_an_error_with_its_path() {
+    let root = Root {
+        layer: line(1).layer,
+    };
+    let trainer = Trainer::new(root, AdamConfig::new().init(), 0.1);
+    let error = trainer.run(&Uneven([4; 5]), &mut Unobserved).err();
+    let message = error.expect("the gradient of √0 is infinite").to_string();
+    assert!(
+        message.starts_with("epoch 1: ") && message.contains("layer.weight"),
+        "{message}"
+    );
+}
+
+#[test]
+fn the_loss_of_an_epoch_is_the_mean_over_all_its_rows() {
+    let batches = Uneven([5, 4, 4, 4, 1]);
+    let model = line(1);
+    let losses = batches.epoch(0, 0).flat_map(|batch| {
+        let losses = model.example_losses(batch).into_data();
+        losses.iter::<f64>().collect::<Vec<_>>()
+    });
+    let losses: Vec<f64> = losses.collect();
+    let expected = losses.iter().sum::<f64>() / losses.len() as f64;
+    for accumulation in [1, 3, 7] {
+        let mut observer = Interrupting::default();
+        // Without a learning rate, the weights stay.
+        Trainer::new(model.clone(), SgdConfig::new().init(), 0.0)
+            .with_accumulation(accumulation)
+            .run(&batches, &mut observer)
+            .unwrap();
+        let found = observer.summaries[0].loss;
+        assert!(
+            (found - expected).abs() < 1e-5 * expected,
+            "{found} {expected}"
+        );
+    }
+}
+
+/// Batches that announce another number than there is.
+struct Announced(usize);
+
+impl Batches for Announced {
+    type Batch = Batch;
+
+    fn per_epoch(&self) -> usize {
+        self.0
+    }
+
+    fn epoch(&self, epoch: usize, first: usize) -> impl Iterator<Item = Batch> {
+        Uneven([4; 5])
+            .epoch(epoch, first)
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+}
+
+#[test]
+fn epochs_without_the_announced_batches_are_refused() {
+    for (announced, accumulation, part) in [
+        (0, 1, "per_epoch: is 0"),
+        (6, 1, "per_epoch: is 6, but the epoch has 5 batches"),
+        (11, 3, "per_epoch: is 11, but the epoch has 5 batches"),
+    ] {
+        let trainer = trainer(line(1)).with_accumulation(accumulation);
+        let error = trainer.run(&Announced(announced), &mut Unobserved).err();
+        let error = error.expect(part);
+        assert!(
+            error.is_config() && error.to_string().contains(part),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn an_epoch_with_other_rows_than_the_training_examples_is_refused() {
+    for (len, is_accepted) in [(20, true), (17, true), (30, true), (10, false), (40, false)] {
+        let trainer = || trainer(one_stage(len).init(line(1)));
+        let run = trainer().run(&Uneven([4; 5]), &mut Unobserved);
+        match run {
+            Ok(_) => assert!(is_accepted, "{len}"),
+            Err(error) => {
+                let message = error.to_string();
+                let problem = format!("train_len: is {len}, but an epoch has 20 rows");
+                assert!(!is_accepted && message.contains(&problem), "{message}");
+            }
+        }
+        let unchecked = trainer().without_row_check();
+        assert!(unchecked.run(&Uneven([4; 5]), &mut Unobserved).is_ok());
+    }
 }
 
 #[test]

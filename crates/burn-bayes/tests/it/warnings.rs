@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 
-use burn::module::Module;
+use burn::module::{Module, ParamGroup};
 use burn::nn::{Dropout, DropoutConfig, GaussianNoise, GaussianNoiseConfig, Linear, LinearConfig};
 use burn::tensor::Tensor;
-use burn::train::{RegressionOutput, TrainOutput, TrainStep};
+use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::Vifa;
-use burn_bayes::{Bayesian, ExampleLoss, SlangConfig};
+use burn_bayes::{Bayesian, ExampleLoss, SlangConfig, SwagConfig};
 
 use crate::support::{autodiff, one_stage};
 
@@ -36,6 +36,16 @@ impl TrainStep for Net {
             gradients,
             RegressionOutput::new(loss, inputs, targets),
         )
+    }
+}
+
+impl InferenceStep for Net {
+    type Input = Batch;
+    type Output = RegressionOutput;
+
+    fn step(&self, (inputs, targets): Batch) -> RegressionOutput {
+        let losses = self.example_losses((inputs.clone(), targets.clone()));
+        RegressionOutput::new(losses.mean(), inputs, targets)
     }
 }
 
@@ -156,4 +166,66 @@ fn dropout_that_a_model_has_not_cannot_be_brought_back_in_silence() {
     };
     assert!(lines(true)[0].contains("with_dropout() has no effect"));
     assert_eq!(lines(false), [""; 0]);
+}
+
+#[test]
+fn dropout_that_wrapping_switches_off_is_named() {
+    let lines = logged(|| drop(one_stage(4).init(net(false))));
+    let [line] = lines.as_slice() else {
+        panic!("{lines:?}");
+    };
+    for part in ["dropout is off in dropout (Dropout)", "with_dropout"] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert_eq!(logged(|| drop(one_stage(4).init(net(true)))), [""; 0]);
+    // Dropout that is off already is not switched off.
+    let frozen = net(false).freeze_group(ParamGroup::from_path("dropout.training"));
+    assert_eq!(logged(|| drop(one_stage(4).init(frozen))), [""; 0]);
+}
+
+#[test]
+fn training_examples_that_are_not_the_rows_of_an_epoch_are_named_at_the_first_validation() {
+    let lines = |train_len| {
+        let bayesian = one_stage(train_len).init(net(true));
+        logged(|| {
+            for _ in 0..2 {
+                let valid = bayesian.valid();
+                InferenceStep::step(&valid, batch());
+                for _ in 0..5 {
+                    TrainStep::step(&bayesian, batch());
+                }
+            }
+            InferenceStep::step(&bayesian.valid(), batch());
+        })
+    };
+    let wrong = lines(8);
+    let [line] = wrong.as_slice() else {
+        panic!("{wrong:?}");
+    };
+    for part in ["train_len is 8", "20 rows"] {
+        assert!(line.contains(part), "{line}");
+    }
+    // A batch may be dropped or incomplete.
+    for train_len in [16, 20, 23] {
+        assert_eq!(lines(train_len), [""; 0]);
+    }
+}
+
+#[test]
+fn a_prediction_without_a_posterior_says_that_it_has_one_draw() {
+    let bayesian = SwagConfig::new(4, 10).init(net(true));
+    let mut draws = Vec::new();
+    let lines = logged(|| {
+        for _ in 0..2 {
+            let mixture = bayesian.predict(batch(), 50).unwrap();
+            draws = mixture.draw_outputs.dims().to_vec();
+        }
+    });
+    assert_eq!(draws[0], 1);
+    let [line] = lines.as_slice() else {
+        panic!("{lines:?}");
+    };
+    for part in ["SWAG has collected 0 iterates", "one draw", "instead of 50"] {
+        assert!(line.contains(part), "{line}");
+    }
 }

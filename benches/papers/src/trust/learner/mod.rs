@@ -244,7 +244,8 @@ impl Fit<'_> {
             steps: self.steps(),
             batches: || self.task.train.batches(BATCH, self.seed, &device),
         };
-        let run = Trainer::new(model, optimizer.init(), rates).run(&stream, &mut Unobserved)?;
+        let trainer = Trainer::new(model, optimizer.init(), rates).without_row_check();
+        let run = trainer.run(&stream, &mut Unobserved)?;
         Ok(run.trainer.into_model())
     }
 

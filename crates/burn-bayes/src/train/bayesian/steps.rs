@@ -7,7 +7,7 @@ use burn::train::{InferenceStep, TrainOutput, TrainStep};
 
 use super::super::cache::PosteriorCache;
 use super::super::deferred_step::Deferred;
-use super::super::gather::{Gather, stopped};
+use super::super::gather::{Gather, Outside, stopped};
 use super::Bayesian;
 use crate::error::Error;
 use crate::likelihood::MixDraws;
@@ -38,6 +38,7 @@ where
         }
         let output = A::Signal::step(self, item);
         let (rows, train_len) = (output.item.rows(), self.algorithm.setup().train_len);
+        self.rows_seen.count(rows);
         if rows > train_len {
             self.stop(Error::config(
                 "train_len",
@@ -54,16 +55,9 @@ where
         self,
         optim: &mut ModuleOptimizer,
         learning_rate: ModuleLearningRate,
-        mut gradients: GradientsParams,
+        gradients: GradientsParams,
     ) -> Self {
-        if self.divergence_stop.has_stopped() {
-            // The parameters are the last good state; accumulated gradients are ignored.
-            return self;
-        }
-        match self.deferred.take(&mut gradients) {
-            Ok(deferred) => self.with_gradients(deferred, optim, learning_rate, gradients.into()),
-            Err(error) => self.stopped(error),
-        }
+        self.optimize_scaled(optim, learning_rate, gradients, 1.0)
     }
 
     fn optimize_multi(
@@ -77,7 +71,9 @@ where
         }
         // Accumulated gradients cannot contain a closed-form update.
         match self.deferred.take(&mut GradientsParams::new()) {
-            Ok(deferred) => self.with_gradients(deferred, optim, learning_rate, gradients.into()),
+            Ok(deferred) => {
+                self.with_gradients(deferred, optim, learning_rate, gradients.into(), 1.0)
+            }
             Err(error) => self.stopped(error),
         }
     }
@@ -92,6 +88,7 @@ where
     type Output = <<M as InferenceStep>::Output as MixDraws>::Mixture;
 
     fn step(&self, item: Self::Input) -> Self::Output {
+        self.rows_seen.check(self.algorithm.setup().train_len);
         self.call_validation_hook()
             .and_then(|()| self.predict(item, self.prediction_draws))
             .unwrap_or_else(|error| panic!("{error}"))
@@ -105,14 +102,41 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         self
     }
 
+    /// A step of the optimiser. The gradients that are left to it are multiplied by `factor`; those from which the
+    /// algorithm makes an update are sums.
+    pub(in super::super) fn optimize_scaled<S>(
+        self,
+        optim: &mut ModuleOptimizer,
+        learning_rate: ModuleLearningRate,
+        mut gradients: GradientsParams,
+        factor: f64,
+    ) -> Self
+    where
+        M: TrainStep,
+        A: Algorithm<Signal = S>,
+        S: Gather<M, A>,
+    {
+        if self.divergence_stop.has_stopped() {
+            // The parameters are the last good state; accumulated gradients are ignored.
+            return self;
+        }
+        match self.deferred.take(&mut gradients) {
+            Ok(deferred) => {
+                self.with_gradients(deferred, optim, learning_rate, gradients.into(), factor)
+            }
+            Err(error) => self.stopped(error),
+        }
+    }
+
     /// Applies a deferred update, or the one that the algorithm makes from the gradients, and an optimiser step
-    /// with the gradients that are left.
+    /// with the gradients that are left, multiplied by `factor`.
     fn with_gradients<S>(
         self,
         deferred: Option<Deferred<A::ClosedForm>>,
         optim: &mut ModuleOptimizer,
         learning_rate: ModuleLearningRate,
         mut gradients: GradAdaptor,
+        factor: f64,
     ) -> Self
     where
         M: TrainStep,
@@ -136,7 +160,14 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         let bayesian = Self { algorithm, ..self };
         bayesian.after_step(is_rejected, |trainable| match gradients {
             GradAdaptor::Single(gradients) if gradients.is_empty() => trainable,
-            GradAdaptor::Single(gradients) => optim.step(learning_rate, trainable, gradients),
+            GradAdaptor::Single(gradients) if factor == 1.0 => {
+                optim.step(learning_rate, trainable, gradients)
+            }
+            GradAdaptor::Single(mut gradients) => {
+                let mut scaled = GradientsParams::new();
+                Outside::add(&trainable, factor, &mut gradients, &mut scaled);
+                optim.step(learning_rate, trainable, scaled)
+            }
             GradAdaptor::Multi(gradients) => optim.step_multi(learning_rate, trainable, gradients),
         })
     }
@@ -163,6 +194,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             divergence_stop,
             self_check,
             validation_hook,
+            rows_seen,
+            early_notice,
             model_terms,
             ..
         } = self;
@@ -181,6 +214,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             divergence_stop,
             self_check,
             validation_hook,
+            rows_seen,
+            early_notice,
             model_terms,
         }
         .flushed()

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use burn::module::{Module, Param, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{sigmoid, softmax, softplus};
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use burn_bayes::graph::{
-    CapturedForward, CapturedLoss, CapturedModel, Error, ExampleBatch, Layout, losses,
+    CapturedForward, CapturedLoss, CapturedModel, Error, ExampleBatch, Layout, TensorMapper, losses,
 };
 
 use super::{close, compared, exact, integers, some_loss, tensor};
@@ -251,8 +251,8 @@ fn fields_that_change_are_not_taken_from_the_recording() {
     }
 }
 
-#[test]
-fn a_change_that_nothing_shows_is_an_error_when_it_is_compared() {
+/// The uses, from 1, at which a recording is refused, if a hidden number changes after `changed`.
+fn refused_uses(changed: u32) -> Vec<u32> {
     let layout = Arc::new(Layout::new(&model(), &ParamGroup::all()).unwrap());
     let hidden = Arc::new(AtomicU32::new(1));
     let loss = |hidden: Arc<AtomicU32>| {
@@ -261,14 +261,94 @@ fn a_change_that_nothing_shows_is_an_error_when_it_is_compared() {
     let checked = CapturedModel::new(layout.clone(), loss(hidden.clone()));
     let unchecked = CapturedModel::new(layout, loss(hidden.clone())).without_self_check();
     let (model, batch) = (model(), tensor(5, [4, 3]));
-    for use_of in 1..=100 {
+    let refused = (1..=48).filter(|&use_of| {
+        hidden.store(if use_of <= changed { 1 } else { 2 }, Relaxed);
         let found = checked.example_gradients(&model, &batch);
         assert!(unchecked.example_gradients(&model, &batch).is_ok());
+        found.is_err_and(|error| {
+            assert!(error.is_mismatch(), "{error}");
+            true
+        })
+    });
+    refused.collect()
+}
+
+#[test]
+fn a_change_that_nothing_shows_is_an_error_after_at_most_fifteen_uses() {
+    // A refused use is compared again.
+    assert_eq!(refused_uses(1)[0], 2);
+    assert_eq!(refused_uses(4)[0], 8);
+    assert_eq!(refused_uses(20), (32..=48).collect::<Vec<_>>());
+    assert_eq!(refused_uses(32)[0], 48);
+    assert!(refused_uses(48).is_empty());
+}
+
+/// A batch by hand with a number, which no signature shows.
+#[derive(Clone)]
+struct Scaled(Tensor<2>, f64);
+
+impl ExampleBatch for Scaled {
+    fn map_tensors<T: TensorMapper>(self, mapper: &mut T) -> Self {
+        Self(self.0.map_tensors(mapper), self.1)
+    }
+}
+
+#[derive(Clone, ExampleBatch)]
+struct DerivedScaled {
+    x: Tensor<2>,
+    #[batch(shared)]
+    scale: f64,
+}
+
+#[test]
+fn a_number_in_a_batch_that_changes_later_is_refused_at_once_or_recorded_anew() {
+    let layout = Arc::new(Layout::new(&model(), &ParamGroup::all()).unwrap());
+    let by_hand = CapturedModel::new(layout.clone(), |m: &Model, batch: Scaled| {
+        some_loss(output(m, batch.0) * batch.1)
+    });
+    let derived = CapturedModel::new(layout.clone(), |m: &Model, batch: DerivedScaled| {
+        some_loss(output(m, batch.x) * batch.scale)
+    });
+    let (model, x) = (model(), tensor(5, [4, 3]));
+    for use_of in 1..=22 {
+        let scale = if use_of <= 20 { 1.0 } else { 1.5 };
+        let batch = Scaled(x.clone(), scale);
+        let found = by_hand.example_gradients(&model, &batch);
         match use_of {
-            100 => assert!(found.unwrap_err().is_mismatch()),
-            _ => assert!(found.is_ok()),
+            ..=20 => assert!(found.is_ok()),
+            _ => assert!(found.unwrap_err().is_mismatch()),
         }
-        hidden.store(if use_of < 4 { 1 } else { 2 }, Relaxed);
+        let batch = DerivedScaled {
+            x: x.clone(),
+            scale,
+        };
+        let found = derived.example_gradients(&model, &batch).unwrap();
+        let looped = derived.looped(&model, &batch).unwrap();
+        close(&values(&found.losses), &values(&looped.losses), "losses");
+        assert!(derived.looped_paths(&model, &batch).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn batches_of_another_element_type_have_their_own_recording() {
+    let layout = Arc::new(Layout::new(&model(), &ParamGroup::all()).unwrap());
+    let captured = CapturedModel::new(layout.clone(), |m: &Model, x: Tensor<2>| {
+        some_loss(output(m, x.clamp(-1.0, 1.0).cast(DType::F32)))
+    });
+    let model = model();
+    let draws: Tensor<2> = tensor(6, [2, layout.len()]);
+    let forward = CapturedForward::new(layout, |m: &Model, x: Tensor<2>| {
+        output(m, x.clamp(-1.0, 1.0).cast(DType::F32))
+    });
+    let batch: Tensor<2> = tensor(5, [4, 3]);
+    for dtype in [DType::F32, DType::F64, DType::F32] {
+        let batch = batch.clone().cast(dtype);
+        let found = captured.example_gradients(&model, &batch).unwrap();
+        let looped = captured.looped(&model, &batch).unwrap();
+        close(&values(&found.losses), &values(&looped.losses), "losses");
+        let found = forward.outputs(&model, draws.clone(), &batch).unwrap();
+        let looped = forward.looped(&model, draws.clone(), &batch).unwrap();
+        close(&values(&found), &values(&looped), "outputs");
     }
 }
 

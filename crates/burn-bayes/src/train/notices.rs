@@ -1,0 +1,67 @@
+//! Warnings about a training that is probably not the intended one, each logged once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::predict::TrainingFlag;
+
+/// A warning that clones of a wrapped model log once together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notice(Arc<AtomicBool>);
+
+impl Notice {
+    pub(crate) fn give(&self, message: impl FnOnce() -> String) {
+        if !self.0.load(Ordering::Relaxed) && !self.0.swap(true, Ordering::Relaxed) {
+            log::warn!("{}", message());
+        }
+    }
+}
+
+/// The rows of the training steps since the last validation, which clones of a wrapped model count together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RowsSeen(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    rows: AtomicU64,
+    largest_batch: AtomicU64,
+    is_checked: AtomicBool,
+}
+
+impl RowsSeen {
+    /// Counts the rows of a mini-batch.
+    pub(crate) fn count(&self, rows: usize) {
+        self.0.rows.fetch_add(rows as u64, Ordering::Relaxed);
+        let largest = &self.0.largest_batch;
+        largest.fetch_max(rows as u64, Ordering::Relaxed);
+    }
+
+    /// Compares the rows before the first validation, which a Learner makes after an epoch, with N.
+    pub(crate) fn check(&self, train_len: usize) {
+        let rows = self.0.rows.load(Ordering::Relaxed);
+        if rows == 0 || self.0.is_checked.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let largest = self.0.largest_batch.load(Ordering::Relaxed);
+        if rows.abs_diff(train_len as u64) > largest {
+            log::warn!(
+                "train_len is {train_len}, but the steps before the first validation had {rows} rows: if they were one \
+                 epoch, set it to {rows}; it is the number of training examples, to which variances are inversely \
+                 proportional"
+            );
+        }
+    }
+}
+
+/// Logs the dropout layers that wrapping a model with these flags switches off.
+pub(crate) fn warn_about_dropout(flags: &[TrainingFlag]) {
+    let dropout = flags.iter().filter(|flag| flag.is_on && flag.is_dropout());
+    let layers: Vec<_> = dropout.map(ToString::to_string).collect();
+    if !layers.is_empty() {
+        log::warn!(
+            "dropout is off in {}, because the posterior already perturbs the weights; \
+             `Bayesian::with_dropout` switches it on again",
+            layers.join(", ")
+        );
+    }
+}
