@@ -139,6 +139,13 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
     /// The posterior after `step` optimiser steps.
     fn posterior(&self, step: u64) -> Result<Self::Posterior>;
 
+    /// Whether the algorithm has learned more than a mean after `step` optimiser steps. A training that ends before has
+    /// its initial deviations around the trained mean.
+    fn has_posterior(&self, step: u64) -> bool {
+        let _ = step;
+        true
+    }
+
     /// The last iterate of the mean, if the mean of the [`posterior`](Self::posterior) is an average of iterates.
     fn last_mean(&self) -> Option<Tensor<1>> {
         None

@@ -16,7 +16,10 @@ mod gather;
 mod gather_per_example;
 mod gradient_check;
 mod init;
+mod loss_at_draws;
 mod model_terms;
+mod own_decay;
+mod own_likelihood;
 mod own_loss;
 mod own_optimize;
 mod parts;
@@ -25,6 +28,7 @@ mod preset;
 mod self_check;
 mod staging;
 mod trainer;
+mod validation_check;
 mod validation_hook;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};

@@ -17,9 +17,11 @@ use burn::train::{ClassificationOutput, RegressionOutput, TrainStep};
 
 use super::bayesian::Bayesian;
 use super::gather::Gather;
+use super::loss_at_draws::loss_at_draws;
 use crate::error::{Error, Result};
 use crate::likelihood::{LikelihoodOutput, MixDraws};
 use crate::methods::{Algorithm, checks};
+use crate::verdict::Verdict;
 
 /// The batches of a training, each a function of its epoch and its number.
 pub trait Batches {
@@ -63,6 +65,16 @@ pub trait TrainerModel: Module + TrainStep<Output: BatchLoss> {
     fn fault(&self) -> Option<Arc<Error>> {
         None
     }
+
+    /// What is known about the fit at the end of a training, given some of its batches. `None` for a plain model.
+    ///
+    /// # Errors
+    ///
+    /// If a draw fails.
+    fn verdict(&self, batches: &mut dyn Iterator<Item = Self::Input>) -> Result<Option<Verdict>> {
+        let _ = batches;
+        Ok(None)
+    }
 }
 
 impl<M, A> TrainerModel for Bayesian<M, A>
@@ -72,6 +84,17 @@ where
 {
     fn fault(&self) -> Option<Arc<Error>> {
         Bayesian::fault(self)
+    }
+
+    fn verdict(
+        &self,
+        batches: &mut dyn Iterator<Item = <M as TrainStep>::Input>,
+    ) -> Result<Option<Verdict>> {
+        let verdict = Bayesian::verdict(self);
+        Ok(Some(match loss_at_draws(self, batches)? {
+            Some(draws) => verdict.with_draws(draws),
+            None => verdict,
+        }))
     }
 }
 
@@ -214,6 +237,7 @@ pub struct Trainer<L> {
     rates: ModuleLrScheduler,
     epochs: usize,
     accumulation: usize,
+    has_verdict: bool,
     step: u64,
     loss_sum: Option<Tensor<1>>,
 }
@@ -236,6 +260,8 @@ pub struct TrainingRun<L> {
     pub trainer: Trainer<L>,
     /// Why it ended.
     pub end: TrainingEnd,
+    /// What is known about the fit; `None` for a plain model, and for a training that was interrupted.
+    pub verdict: Option<Verdict>,
 }
 
 impl<L: TrainerModel> Trainer<L> {
@@ -251,6 +277,7 @@ impl<L: TrainerModel> Trainer<L> {
             rates: learning_rate.into(),
             epochs: 1,
             accumulation: 1,
+            has_verdict: true,
             step: 0,
             loss_sum: None,
         }
@@ -267,6 +294,15 @@ impl<L: TrainerModel> Trainer<L> {
     pub fn with_accumulation(self, batches: usize) -> Self {
         Self {
             accumulation: batches,
+            ..self
+        }
+    }
+
+    /// Ends without a [verdict](TrainingRun::verdict) on the fit, which costs the time of up to twenty steps.
+    #[must_use]
+    pub fn without_verdict(self) -> Self {
+        Self {
+            has_verdict: false,
             ..self
         }
     }
@@ -329,7 +365,8 @@ impl<L: TrainerModel> Trainer<L> {
         })
     }
 
-    /// Makes the steps that are left.
+    /// Makes the steps that are left. At the end the losses of up to four batches of the last epoch at four draws of the
+    /// posterior are compared with those at its mean, and a warning is logged if the fit should not be used.
     ///
     /// # Errors
     ///
@@ -352,22 +389,44 @@ impl<L: TrainerModel> Trainer<L> {
             for _ in made..steps {
                 if observer.interrupts() {
                     observer.checkpoint(CheckpointTime::Interruption, &|| self.checkpoint())?;
-                    return Ok(self.ended(TrainingEnd::Interrupted));
+                    return Ok(self.ended(TrainingEnd::Interrupted, None));
                 }
                 self = self.stepped(epoch, left.by_ref())?;
             }
             let summary = self.summary(epoch, steps)?;
             if observer.epoch(&summary, &self.model)?.is_break() {
-                return Ok(self.ended(TrainingEnd::Stopped));
+                let verdict = self.verdict(batches, epoch);
+                return Ok(self.ended(TrainingEnd::Stopped, verdict));
             }
             self.model = observer.adjusted(&summary, self.model)?;
             observer.checkpoint(CheckpointTime::Epoch(epoch + 1), &|| self.checkpoint())?;
         }
-        Ok(self.ended(TrainingEnd::Finished))
+        let verdict = match self.epochs.checked_sub(1) {
+            Some(last) => self.verdict(batches, last),
+            None => None,
+        };
+        Ok(self.ended(TrainingEnd::Finished, verdict))
     }
 
-    fn ended(self, end: TrainingEnd) -> TrainingRun<L> {
-        TrainingRun { trainer: self, end }
+    fn ended(self, end: TrainingEnd, verdict: Option<Verdict>) -> TrainingRun<L> {
+        TrainingRun {
+            trainer: self,
+            end,
+            verdict,
+        }
+    }
+
+    /// The verdict after this epoch; a fit that should not be used is logged.
+    fn verdict<B: Batches<Batch = L::Input>>(&self, batches: &B, epoch: usize) -> Option<Verdict> {
+        if !self.has_verdict {
+            return None;
+        }
+        let verdict = self.model.verdict(&mut batches.epoch(epoch, 0));
+        let verdict = verdict.unwrap_or_else(|error| {
+            log::warn!("the fit was not judged: {error}");
+            None
+        });
+        verdict.inspect(Verdict::warn)
     }
 
     /// One optimiser step on the next batches.
