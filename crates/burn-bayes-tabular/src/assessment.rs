@@ -2,8 +2,8 @@
 //! the held-out rows beside those of plain models.
 //!
 //! With d_r the NLL of row r under the fit minus that under a baseline, N rows, mean d̄ and sample standard
-//! deviation s, the fit is worse than the baseline if d̄ > s/√N. Of fewer than five rows, s is a guess, so they are
-//! not judged.
+//! deviation s, the fit is worse than the baseline if d̄ > 2s/√N: of equally good fits, one in 40 is. Of fewer than five
+//! rows, s is a guess, so they are not judged.
 
 use std::fmt;
 
@@ -19,6 +19,9 @@ use crate::scores::row_costs;
 use crate::search::{FEWEST_ROWS, HoldoutScore};
 use crate::text::{number, sentence};
 use crate::trend::Trend;
+
+/// The standard errors above which a difference is not one of chance.
+const CERTAIN: f64 = 2.0;
 
 /// Whether a fit can be trusted, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -224,7 +227,7 @@ impl Baseline {
     fn verdict(&self) -> Option<Verdict> {
         let is_worse = self
             .scores
-            .is_some_and(|scores| scores.standard_errors() > 1.0);
+            .is_some_and(|scores| scores.standard_errors() > CERTAIN);
         is_worse.then_some(match self.model {
             BaselineModel::Constant | BaselineModel::Map => Verdict::DoNotUse,
             BaselineModel::Linear => Verdict::LookCloser,
@@ -235,8 +238,8 @@ impl Baseline {
     fn finding(&self) -> Option<String> {
         let scores = self.scores?;
         let word = match scores.standard_errors() {
-            ratio if ratio > 1.0 => "worse than",
-            ratio if ratio < -1.0 => "better than",
+            ratio if ratio > CERTAIN => "worse than",
+            ratio if ratio < -CERTAIN => "better than",
             _ => "about as good as",
         };
         Some(format!(
@@ -267,10 +270,18 @@ impl BaselineScores {
         })
     }
 
-    /// The difference in standard errors; 0 if it has none.
+    /// The difference in standard errors: 0 if there are too few rows, or no difference; infinite if the loss of a row
+    /// is not finite.
     fn standard_errors(&self) -> f64 {
-        let ratio = self.standard_error.map(|error| self.difference / error);
-        ratio.filter(|ratio| ratio.is_finite()).unwrap_or(0.0)
+        let Some(error) = self.standard_error else {
+            return 0.0;
+        };
+        match self.difference {
+            0.0 => 0.0,
+            f64::NEG_INFINITY => f64::NEG_INFINITY,
+            difference if (difference / error).is_nan() => f64::INFINITY,
+            difference => difference / error,
+        }
     }
 
     /// The difference with its standard error, as text.
@@ -328,16 +339,17 @@ mod tests {
             (Map, Verdict::DoNotUse),
         ] {
             let baselines = |difference| [beside(model, difference)];
-            assert_eq!(verdict(trusted(), &baselines(0.2), false), Some(worse));
-            assert_eq!(verdict(None, &baselines(0.2), false), Some(worse));
-            for difference in [-1.0, 0.09] {
+            assert_eq!(verdict(trusted(), &baselines(0.3), false), Some(worse));
+            assert_eq!(verdict(None, &baselines(0.3), false), Some(worse));
+            // Less than two standard errors are chance.
+            for difference in [-1.0, 0.19] {
                 let baselines = baselines(difference);
                 assert_eq!(verdict(trusted(), &baselines, false), Some(Verdict::Trust));
                 assert_eq!(verdict(None, &baselines, false), None);
             }
         }
         let unfinished = Some(diagnosis(Verdict::DoNotUse));
-        let both = verdict(unfinished, &[beside(Linear, 0.2)], false);
+        let both = verdict(unfinished, &[beside(Linear, 0.3)], false);
         assert_eq!(both, Some(Verdict::DoNotUse));
         assert_eq!(verdict(trusted(), &[], true), Some(Verdict::DoNotUse));
     }
@@ -345,13 +357,13 @@ mod tests {
     #[test]
     fn the_worst_reasons_are_printed_first() {
         let worse = [
-            beside(BaselineModel::Map, 0.2),
+            beside(BaselineModel::Map, 0.3),
             beside(BaselineModel::Constant, -0.3),
         ];
         let text = Assessment::default().with_baselines(worse.to_vec(), false);
         assert_eq!(
             text.to_string(),
-            "do not use: on the held-out rows it is worse than the baseline (difference in NLL 0.2000 ± 0.1000)"
+            "do not use: on the held-out rows it is worse than the baseline (difference in NLL 0.3000 ± 0.1000)"
         );
         let sentences = text.sentences();
         assert!(
@@ -371,6 +383,11 @@ mod tests {
         let mut same = beside(BaselineModel::Map, 0.0);
         same.scores.as_mut().unwrap().standard_error = Some(0.0);
         assert_eq!(same.verdict(), None);
+        let mut infinite = beside(BaselineModel::Map, f64::NAN);
+        assert_eq!(infinite.verdict(), Some(Verdict::DoNotUse));
+        infinite.scores.as_mut().unwrap().difference = 0.1;
+        infinite.scores.as_mut().unwrap().standard_error = Some(0.0);
+        assert_eq!(infinite.verdict(), Some(Verdict::DoNotUse));
         let mut few = beside(BaselineModel::Map, 5.0);
         few.scores.as_mut().unwrap().standard_error = None;
         assert_eq!(few.verdict(), None);

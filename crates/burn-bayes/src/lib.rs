@@ -26,6 +26,8 @@ pub mod prior;
 mod recorded;
 #[cfg(feature = "train")]
 pub mod train;
+#[cfg(feature = "train")]
+mod verdict;
 
 /// Scores of probabilistic predictions on plain slices.
 pub use burn_bayes_eval as eval;

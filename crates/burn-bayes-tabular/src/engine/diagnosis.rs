@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use burn_bayes::diagnostics::{Arrival, ArrivalTest};
+use burn_bayes::diagnostics::{Arrival, ArrivalTest, CONVERGED, Convergence};
 use serde::{Deserialize, Serialize};
 
 use super::fitted::Fit;
@@ -19,14 +19,12 @@ const CHUNK: usize = 4096;
 /// Antithetic pairs of draws: as many as cost this many products of rows and weights, within bounds.
 const WORK: usize = 20_000_000;
 const PAIRS: (usize, usize) = (4, 64);
-/// Per half weight, the excess divergence up to which a fit is trusted, and the excess of the mean above which
-/// it should not be used: what variances cost that are too large by a factor of 1.5, and a mean that is off by a
+/// The excess of the mean, in nats per weight, above which a fit should not be used: that of a mean that is off by a
 /// deviation in every direction. Deviations alone do not spoil predictions near the data.
-const TRUSTED: f64 = 0.1;
-const UNUSABLE: f64 = 1.0;
-/// The same for the estimated divergence from the true posterior: less, because the estimate from draws is some per cent too
-/// small.
-const CLOSE: f64 = 0.08;
+const UNUSABLE: f64 = 0.5;
+/// The estimated divergence from the true posterior, in nats per weight, up to which a fit is trusted: less than the
+/// excess of a [converged](CONVERGED) fit, because the estimate from draws is some per cent too small.
+const CLOSE: f64 = 0.04;
 /// The change of the predicted probabilities by importance weights up to which a fit is trusted. The mean of a Laplace
 /// approximation is the mode, which shifts probabilities at a small divergence.
 const PROBABILITY_CHANGE: f64 = 0.01;
@@ -38,7 +36,9 @@ const CONSEQUENCE: &str = ", so that uncertainty far from the data is not that o
 const WIDER: &str = "a wider family, such as vifa with a larger `rank`, may be closer";
 /// The same if importance weights are reliable.
 const WEIGHTED: &str = "predict with `--importance-weighted`, or choose a wider family, such as vifa with a larger `rank`";
-/// The same for a linear regression.
+/// What to do if the draws do not determine whether a fit has arrived.
+const COMPARE: &str = "compare it with the method `map` on held-out rows";
+/// What to choose if a linear regression is far from the true posterior.
 const EXACT: &str = "the method `exact` gives the posterior of a linear regression";
 /// The same for a linear classification without reliable weights.
 const FULL: &str = "the method `full-gaussian` gives the best Gaussian of a linear classification";
@@ -74,7 +74,7 @@ pub struct Diagnosis {
     pub decrement: f64,
     /// What better scales of the weights would gain, in nats.
     pub scale_gain: f64,
-    /// The Monte-Carlo standard error of their sum.
+    /// The Monte-Carlo standard error of their sum; infinite, and null in JSON, if the draws do not determine it.
     pub standard_error: f64,
     /// D, the number of weights.
     pub weights: usize,
@@ -113,15 +113,19 @@ impl Diagnosis {
     }
 
     /// Whether the fit is as near to the best of its family as a trusted one may be.
+    fn convergence(&self) -> Convergence {
+        Convergence::of(self.excess(), self.standard_error, self.weights)
+    }
+
     fn is_arrived(&self) -> bool {
-        arrival_verdict([self.decrement, self.scale_gain], self.weights) == Verdict::Trust
+        self.convergence() == Convergence::Converged
     }
 
     /// Whether the mean is at most as far as a trusted fit may be, and whether the deviations are.
     fn arrived(&self) -> [bool; 2] {
         let is_mean_worse = self.decrement > self.scale_gain;
         let is_arrived = |gain: f64, is_worse: bool| {
-            self.is_arrived() || !(is_worse || share(gain, self.weights) > TRUSTED)
+            self.is_arrived() || !(is_worse || share(gain, self.weights) > CONVERGED)
         };
         [
             is_arrived(self.decrement, is_mean_worse),
@@ -143,27 +147,47 @@ impl Diagnosis {
         };
         // An estimate of nearly nothing may be below zero.
         let (decrement, gain) = (self.decrement.at_least(0.0), self.scale_gain.at_least(0.0));
-        let mut sentences = vec![
-            format!("The mean {mean}: a better one would gain {decrement:.1} nats."),
-            format!("The deviations {deviations}: better ones would gain {gain:.1} nats."),
-            format!("{}.", self.importance_finding()),
-        ];
+        let mut sentences = match self.convergence() {
+            Convergence::Undetermined => vec![sentence(&format!("{}.", self.distance()))],
+            _ => vec![
+                format!("The mean {mean}: a better one would gain {decrement:.1} nats."),
+                format!("The deviations {deviations}: better ones would gain {gain:.1} nats."),
+            ],
+        };
+        sentences.push(format!("{}.", self.importance_finding()));
         sentences.extend(self.motion.sentences());
         sentences.extend(self.cure.iter().map(|cure| sentence(&format!("{cure}."))));
         sentences
     }
 
+    /// The distance from the best of the family in words.
+    fn distance(&self) -> String {
+        let (excess, error, weights) = (self.excess(), self.standard_error, self.weights);
+        match error.is_finite() {
+            true => format!(
+                "the posterior of {weights} weights is {excess:.1} ± {error:.1} nats from the best of its family"
+            ),
+            false => format!(
+                "how far the posterior of {weights} weights is from the best of its family is undetermined, because \
+                 deviations are smaller than the rounding of the weights"
+            ),
+        }
+    }
+
     /// What was found out, without the verdict.
     pub fn finding(&self) -> String {
-        let (excess, error, weights) = (self.excess(), self.standard_error, self.weights);
-        let missed = match self.arrived() {
-            [true, true] => None,
-            [false, _] => Some("its mean has not arrived".into()),
-            [true, false] => Some(format!("its deviations have not arrived{CONSEQUENCE}")),
+        let missed = match (self.convergence(), self.arrived()) {
+            (Convergence::Undetermined, _) if self.standard_error.is_finite() => {
+                Some("the draws do not determine whether it has arrived".into())
+            }
+            (Convergence::Undetermined, _) => Some("it may not have arrived".into()),
+            (_, [true, true]) => None,
+            (_, [false, _]) => Some("its mean has not arrived".into()),
+            (_, [true, false]) => Some(format!("its deviations have not arrived{CONSEQUENCE}")),
         };
         let importance = match self.importance {
-            Importance::Measured(_) => Some(self.importance_finding()),
             Importance::Absent { .. } => None,
+            _ => Some(self.importance_finding()),
         };
         // What to change follows its reason.
         let cure = self.cure.clone();
@@ -174,10 +198,7 @@ impl Diagnosis {
             }
             None => [importance, cure],
         };
-        let excess = format!(
-            "the posterior of {weights} weights is {excess:.1} ± {error:.1} nats from the best of its family"
-        );
-        let parts: Vec<String> = [Some(excess)]
+        let parts: Vec<String> = [Some(self.distance())]
             .into_iter()
             .chain(reasons)
             .flatten()
@@ -192,9 +213,9 @@ impl fmt::Display for Diagnosis {
     }
 }
 
-/// An excess divergence in half nats per weight.
+/// An excess divergence in nats per weight.
 fn share(excess: f64, weights: usize) -> f64 {
-    2.0 * excess / weights as f64
+    excess / weights as f64
 }
 
 /// What to change if the mean, or else the deviations, have not arrived.
@@ -244,13 +265,15 @@ pub fn diagnose(
     if is_close(&importance, weights) {
         measure_probability_change(&mut importance, &fit, model)?;
     }
+    let arrival = arrival(&fit)?;
     let Arrival {
         decrement,
         scale_gain,
         standard_error,
         ..
-    } = arrival(&fit)?;
-    let arrived = arrival_verdict([decrement, scale_gain], weights);
+    } = arrival;
+    let convergence = arrival.convergence(weights);
+    let arrived = arrival_verdict(convergence, share(decrement, weights));
     let is_direct = linear::applies(training_set, settings);
     let (verdict, cure) = match arrived {
         Verdict::Trust if !is_close(&importance, weights) => {
@@ -264,6 +287,7 @@ pub fn diagnose(
             (Verdict::LookCloser, Some(cure))
         }
         Verdict::Trust => (Verdict::Trust, None),
+        _ if convergence == Convergence::Undetermined => (arrived, Some(COMPARE)),
         _ => {
             let cure = cure(settings, is_direct, decrement > scale_gain);
             (arrived, Some(cure))
@@ -281,18 +305,21 @@ pub fn diagnose(
     }))
 }
 
-/// What the gains of a better mean and of better deviations say about a fit.
-fn arrival_verdict([decrement, scale_gain]: [f64; 2], weights: usize) -> Verdict {
-    match decrement + scale_gain {
-        _ if share(decrement, weights) > UNUSABLE => Verdict::DoNotUse,
-        excess if share(excess, weights) > TRUSTED => Verdict::LookCloser,
-        _ => Verdict::Trust,
+/// What the convergence of a fit, and the gain of a better mean in nats per weight, say about it.
+fn arrival_verdict(convergence: Convergence, decrement: f64) -> Verdict {
+    match convergence {
+        _ if decrement > UNUSABLE => Verdict::DoNotUse,
+        Convergence::Converged => Verdict::Trust,
+        _ => Verdict::LookCloser,
     }
 }
 
 /// Whether the estimated divergence from the true posterior, if there is one, is at most that of a trusted fit, and
-/// importance weights hardly change the predicted probabilities.
+/// importance weights hardly change the predicted probabilities. Ratios that are not finite are not close.
 fn is_close(importance: &Importance, weights: usize) -> bool {
+    if matches!(importance, Importance::Undetermined { .. }) {
+        return false;
+    }
     let divergence = importance.divergence();
     let change = importance.probability_change();
     divergence.is_none_or(|divergence| share(divergence, weights) <= CLOSE)
@@ -313,4 +340,62 @@ fn arrival(fit: &Fit<'_>) -> Result<Arrival> {
         .with_pairs(pairs.clamp(PAIRS.0, PAIRS.1))
         .with_seed(fit.settings.seed);
     Ok(test.measure(&fit.network, fit.posterior, batches)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diagnosis(excess: f64, standard_error: f64) -> Diagnosis {
+        Diagnosis {
+            verdict: Verdict::LookCloser,
+            decrement: 0.0,
+            scale_gain: excess,
+            standard_error,
+            weights: 100,
+            motion: Motion::default(),
+            cure: Some(COMPARE.into()),
+            importance: Importance::Absent {
+                absent: "the test has none".into(),
+            },
+        }
+    }
+
+    #[test]
+    fn an_undetermined_distance_is_said_and_not_trusted() {
+        for (excess, error) in [(0.0, 14_295.0), (4.9, 0.2), (0.0, f64::INFINITY)] {
+            let convergence = Convergence::of(excess, error, 100);
+            assert_eq!(convergence, Convergence::Undetermined);
+            assert_eq!(arrival_verdict(convergence, 0.0), Verdict::LookCloser);
+            let finding = diagnosis(excess, error).finding();
+            assert!(finding.contains("determine"), "{finding}");
+            assert!(
+                !finding.contains("inf") && !finding.contains("have not arrived"),
+                "{finding}"
+            );
+            let sentences = diagnosis(excess, error).sentences();
+            assert!(!sentences[0].contains("has arrived"), "{sentences:?}");
+        }
+        assert_eq!(
+            arrival_verdict(Convergence::of(4.9, 0.01, 100), 0.0),
+            Verdict::Trust
+        );
+        // Far too small deviations are known to be wrong, however wrong they are.
+        let convergence = Convergence::of(180.0, f64::INFINITY, 100);
+        assert_eq!(arrival_verdict(convergence, 0.0), Verdict::LookCloser);
+        let json = serde_json::to_value(diagnosis(0.0, f64::INFINITY)).unwrap();
+        assert!(json["standard_error"].is_null());
+    }
+
+    #[test]
+    fn ratios_that_are_not_finite_are_not_close() {
+        let undetermined = Importance::Undetermined {
+            undetermined: "a ratio is not finite".into(),
+        };
+        assert!(!is_close(&undetermined, 10));
+        let absent = Importance::Absent {
+            absent: "too many weights".into(),
+        };
+        assert!(is_close(&absent, 10));
+    }
 }

@@ -33,10 +33,15 @@ const COMPARED_ROWS: usize = 200;
 pub enum Importance {
     /// The ratios were computed.
     Measured(ImportanceRatios),
-    /// They were not.
+    /// They were not, because it would say little or take long.
     Absent {
         /// Why.
         absent: String,
+    },
+    /// They say nothing: one is not finite, or the draws do not differ.
+    Undetermined {
+        /// Why.
+        undetermined: String,
     },
 }
 
@@ -78,6 +83,9 @@ impl Importance {
         let ratios = match self {
             Self::Measured(ratios) => ratios,
             Self::Absent { absent } => return format!("Pareto k̂ was not computed: {absent}"),
+            Self::Undetermined { undetermined } => {
+                return format!("Pareto k̂ is undetermined: {undetermined}");
+            }
         };
         let pareto_k = match ratios.pareto_k {
             f64::INFINITY => "too large to be estimated".into(),
@@ -119,7 +127,7 @@ impl Importance {
     pub(super) fn divergence(&self) -> Option<f64> {
         match self {
             Self::Measured(ratios) => Some(ratios.divergence),
-            Self::Absent { .. } => None,
+            _ => None,
         }
     }
 
@@ -127,7 +135,7 @@ impl Importance {
     pub(super) fn probability_change(&self) -> Option<f64> {
         match self {
             Self::Measured(ratios) => ratios.probability_change,
-            Self::Absent { .. } => None,
+            _ => None,
         }
     }
 
@@ -170,7 +178,7 @@ impl From<ParetoSmoothing> for ImportanceRatios {
 /// The importance ratios of draws of the posterior of a fit.
 ///
 /// # Errors
-/// If a draw fails; a likelihood that is not finite is a reason for no ratios.
+/// If a draw fails; with a likelihood that is not finite the ratios are undetermined.
 pub(super) fn importance(fit: &Fit<'_>) -> Result<Importance> {
     let Fit {
         training_set,
@@ -211,7 +219,9 @@ pub(super) fn importance(fit: &Fit<'_>) -> Result<Importance> {
     };
     match found {
         Ok(smoothing) => Ok(Importance::Measured(smoothing.into())),
-        Err(error) if error.is_numerical() => absent(error.to_string()),
+        Err(error) if error.is_numerical() => Ok(Importance::Undetermined {
+            undetermined: error.to_string(),
+        }),
         Err(error) => Err(error.into()),
     }
 }

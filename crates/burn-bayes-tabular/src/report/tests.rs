@@ -336,7 +336,7 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
                 12.34
             },
             scale_gain: 0.5,
-            standard_error: 0.1,
+            standard_error: 0.05,
             weights: 20,
             motion: Motion {
                 fluctuation: (verdict == Verdict::DoNotUse).then_some(2.5),

@@ -12,6 +12,9 @@
 //! x = Σ u⊙a / Σ u⊙u over the pairs, which is exactly 1 for every δ if S⁻¹ = H. Neither quantity contains the
 //! expected square of its Monte-Carlo error: ĝᵀSĝ is the average of ĝₐᵀSĝ_b over different pairs a and b, and
 //! the error of x is subtracted.
+//!
+//! If the deviation of a weight is so small that rounding removes it from c ± δ, or S⁻¹δ overflows, x is unknown. Such
+//! a weight counts with the gain of a ratio that is not distinguished from 0, and the arrival is undetermined.
 
 use burn::config::Config;
 use burn::module::Module;
@@ -26,26 +29,7 @@ use crate::noise::Noise;
 use crate::posterior::FactorPosterior;
 use crate::prior::Prior;
 use crate::train::one_by_one;
-
-/// The distance of a fit from the optimum of its family.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Arrival {
-    /// What a better mean would gain, in nats.
-    pub decrement: f64,
-    /// What better scales of the weights would gain, in nats.
-    pub scale_gain: f64,
-    /// The Monte-Carlo standard error of their sum.
-    pub standard_error: f64,
-}
-
-impl Arrival {
-    /// The sum of both gains, an estimate of the excess divergence from the true posterior over that of the
-    /// best fit of the family, in nats.
-    pub fn excess(&self) -> f64 {
-        self.decrement + self.scale_gain
-    }
-}
+use crate::verdict::Arrival;
 
 /// Estimates the distance of a fit from the optimum of its family in one pass over the training data.
 ///
@@ -157,8 +141,8 @@ impl ArrivalTest {
             };
             gradients.chunks_exact(2).map(half).collect()
         };
-        let means = halves(1.0);
-        if !means.iter().flatten().all(|value| value.is_finite()) {
+        let (means, differences) = (halves(1.0), halves(-1.0));
+        if !gradients.iter().flatten().all(|value| value.is_finite()) {
             return Err(Error::numerical(
                 "the gradient at a draw of the posterior is not finite",
             ));
@@ -169,7 +153,7 @@ impl ArrivalTest {
         let pairs = AntitheticPairs {
             products: products(posterior, &means)?,
             scaled: scaled.collect::<Result<_>>()?,
-            differences: halves(-1.0),
+            differences,
         };
         Ok(pairs.arrival())
     }
@@ -203,19 +187,26 @@ impl AntitheticPairs {
         // Jackknife over the pairs.
         let without = |out: &usize| {
             let rest: Vec<usize> = all.iter().copied().filter(|pair| pair != out).collect();
-            self.decrement(&rest) + self.scale_gain(&rest)
+            self.decrement(&rest) + self.scale_gain(&rest).0
         };
         let left_out: Vec<f64> = all.iter().map(without).collect();
         let count = left_out.len() as f64;
         let center = left_out.iter().sum::<f64>() / count;
         let spread: f64 = left_out.iter().map(|gain| (gain - center).powi(2)).sum();
+        let (scale_gain, undetermined) = self.scale_gain(&all);
+        let standard_error = ((count - 1.0) / count * spread).sqrt();
         Arrival {
             decrement: self.decrement(&all),
-            scale_gain: self.scale_gain(&all),
-            standard_error: ((count - 1.0) / count * spread).sqrt(),
+            scale_gain,
+            standard_error: match undetermined {
+                0 if standard_error.is_finite() => standard_error,
+                _ => f64::INFINITY,
+            },
+            undetermined,
         }
     }
 
+    /// The decrement; infinite if it is unknown.
     fn decrement(&self, pairs: &[usize]) -> f64 {
         let product = |(left, right): (usize, usize)| self.products[left][right];
         let square = match pairs {
@@ -230,10 +221,14 @@ impl AntitheticPairs {
                 different.map(product).sum::<f64>() / count as f64
             }
         };
-        0.5 * square.max(0.0)
+        match square.is_finite() {
+            true => 0.5 * square.max(0.0),
+            false => f64::INFINITY,
+        }
     }
 
-    fn scale_gain(&self, pairs: &[usize]) -> f64 {
+    /// The gain of better scales, and the number of weights for which it is unknown.
+    fn scale_gain(&self, pairs: &[usize]) -> (f64, usize) {
         let others = (pairs.len() as f64 - 1.0).max(1.0);
         let gain = |weight: usize| {
             let terms = || {
@@ -245,12 +240,27 @@ impl AntitheticPairs {
             let ratio = terms().map(|(u, a)| u * a).sum::<f64>() / squares;
             let rest: f64 = terms().map(|(u, a)| (a - ratio * u).powi(2)).sum();
             let variance = rest / (others * squares);
-            let ratio = ratio.max(SMALLEST_RATIO);
-            0.5 * (ratio - 1.0 - ratio.ln()) - 0.25 * variance / (ratio * ratio).max(1.0)
+            let is_known = squares > 0.0 && ratio.is_finite() && variance.is_finite();
+            is_known.then(|| {
+                let ratio = ratio.max(SMALLEST_RATIO);
+                gain_of(ratio) - 0.25 * variance / (ratio * ratio).max(1.0)
+            })
         };
         let weights = self.scaled.first().map_or(0, Vec::len);
-        (0..weights).map(gain).sum::<f64>().max(0.0)
+        let (mut sum, mut unknown) = (0.0, 0);
+        for weight in 0..weights {
+            sum += gain(weight).unwrap_or_else(|| {
+                unknown += 1;
+                gain_of(SMALLEST_RATIO)
+            });
+        }
+        (sum.max(0.0), unknown)
     }
+}
+
+/// What the best scale of a weight gains whose precision is too large by a factor of 1/`ratio`.
+fn gain_of(ratio: f64) -> f64 {
+    0.5 * (ratio - 1.0 - ratio.ln())
 }
 
 /// A curvature ratio below this is not distinguished from no curvature.
@@ -269,6 +279,7 @@ mod tests {
     use super::*;
     use crate::diagnostics::testing::{Likelihood, Model};
     use crate::posterior::linear_regression_posterior;
+    use crate::verdict::Convergence;
 
     /// α.
     const PRIOR: f64 = 0.8;
@@ -301,6 +312,16 @@ mod tests {
             pairs: usize,
             posterior: impl FnOnce(Arc<Layout>) -> FactorPosterior,
         ) -> (Arrival, FactorPosterior) {
+            let (arrival, posterior) = self.try_measure(likelihood, pairs, posterior);
+            (arrival.unwrap(), posterior)
+        }
+
+        fn try_measure(
+            &self,
+            likelihood: Likelihood,
+            pairs: usize,
+            posterior: impl FnOnce(Arc<Layout>) -> FactorPosterior,
+        ) -> (Result<Arrival>, FactorPosterior) {
             let device = Device::default().autodiff();
             let model = Model::new(self.weights, likelihood);
             let posterior = posterior(Layout::new(&model, &ParamGroup::all()).unwrap().into());
@@ -315,10 +336,7 @@ mod tests {
             let test = ArrivalTest::new(self.targets.len())
                 .with_prior(Prior::isotropic(PRIOR))
                 .with_pairs(pairs);
-            (
-                test.measure(&model, &posterior, batches).unwrap(),
-                posterior,
-            )
+            (test.measure(&model, &posterior, batches), posterior)
         }
     }
 
@@ -435,6 +453,45 @@ mod tests {
                 "{arrival:?} {expected}"
             );
         }
+    }
+
+    #[test]
+    fn variances_that_rounding_removes_are_far_from_converged() {
+        let weights = 5;
+        let rows = Rows {
+            weights,
+            inputs: normals(5, 6 * weights),
+            targets: normals(6, 6),
+        };
+        let measured = |variance: f64, factors: Option<f64>| {
+            let (arrival, _) = rows.try_measure(Likelihood::Gaussian(2.0), 4, |layout| {
+                let factors = factors.map(|factor| vector(&[factor; 5]).reshape([1, weights]));
+                let variance = vector(&[variance; 5]);
+                FactorPosterior::covariance(layout, vector(&[0.5; 5]), factors, variance).unwrap()
+            });
+            arrival
+        };
+        // Far too small a deviation of every weight costs what no curvature at all would.
+        let floored = 5.0 * gain_of(SMALLEST_RATIO);
+        for variance in [f64::from(f32::MIN_POSITIVE), 1e-44, 1e-20] {
+            let arrival = measured(variance, None).unwrap();
+            assert!((arrival.scale_gain - floored).abs() < 1e-9, "{arrival:?}");
+            assert_eq!(arrival.undetermined, weights);
+            assert_eq!(arrival.largest_excess(), f64::INFINITY);
+            assert_eq!(arrival.convergence(weights), Convergence::NotConverged);
+        }
+        // S⁻¹δ overflows, and a difference of infinities is not a number.
+        match measured(1e-44, Some(0.1)) {
+            Ok(arrival) => assert_ne!(arrival.convergence(weights), Convergence::Converged),
+            Err(error) => assert!(error.is_numerical(), "{error}"),
+        }
+        // One weight of five suffices.
+        let (arrival, _) = rows.measure(Likelihood::Gaussian(2.0), 4, |layout| {
+            let variance = vector(&[0.1, 0.1, 0.1, 0.1, 1e-38]);
+            FactorPosterior::covariance(layout, vector(&[0.5; 5]), None, variance).unwrap()
+        });
+        assert_eq!(arrival.undetermined, 1);
+        assert_ne!(arrival.convergence(weights), Convergence::Converged);
     }
 
     #[test]

@@ -13,11 +13,13 @@ use burn::train::metric::{
     SerializedEntry,
 };
 
-use super::arrival::{Arrival, ArrivalTest};
+use super::arrival::ArrivalTest;
+use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
 use crate::methods::Algorithm;
 use crate::posterior::FactorPosterior;
 use crate::train::Bayesian;
+use crate::verdict::Arrival;
 
 /// The distance of the posterior from the best of its family after each epoch, in nats.
 ///
@@ -57,8 +59,8 @@ where
     /// validation; the first validation step of an epoch runs the test.
     ///
     /// The test costs two passes with gradients over `batches` for each of its pairs of draws. The batches are those of
-    /// the training data, or of a part of it, on the device of the training. If a gradient is not finite, the epoch has
-    /// no value and the log says why.
+    /// the training data, or of a part of it, on the device of the training. If a gradient is not finite, or the draws
+    /// do not determine the distance, the epoch has no value and the log says why.
     ///
     /// ```no_run
     /// # use burn::{module::{Module, ModuleDisplay}, train::{InferenceStep, TrainStep}};
@@ -96,12 +98,25 @@ where
         let bayesian = self.with_validation_hook(move |model: &M, posterior| {
             let model = model.clone().train();
             let arrival = test.measure(&model, posterior, batches.iter().cloned());
+            let arrival = arrival.and_then(determined);
             if let Err(error) = &arrival {
                 log::warn!("the arrival test failed: {error}");
             }
             results.put(arrival.ok());
         });
         (bayesian, metric)
+    }
+}
+
+/// The result, unless its draws do not determine it.
+fn determined(arrival: Arrival) -> Result<Arrival> {
+    match arrival.largest_excess().is_finite() {
+        true => Ok(arrival),
+        false => Err(Error::numerical(format!(
+            "the draws do not determine the distance: the deviations of {} weights are smaller than the rounding of \
+             these weights",
+            arrival.undetermined
+        ))),
     }
 }
 

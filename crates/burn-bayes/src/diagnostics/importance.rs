@@ -10,6 +10,7 @@
 
 use burn::config::Config;
 use burn::module::Module;
+use burn::tensor::Tensor;
 use burn_bayes_eval::ParetoSmoothing;
 use burn_bayes_graph::{CapturedForward, ExampleBatch};
 
@@ -99,7 +100,9 @@ impl ImportanceTest {
     ///
     /// # Errors
     ///
-    /// If there are no draws, or the batches do not have N examples.
+    /// If there are no draws, the batches do not have N examples, or the draws do not differ from the mean in some
+    /// weight: then ratios say nothing about it, and those of a posterior without deviations would be all equal, as if
+    /// it were exact.
     pub fn log_ratios<M, B>(
         &self,
         model: &M,
@@ -115,6 +118,7 @@ impl ImportanceTest {
         }
         let layout = posterior.layout();
         let draws = posterior.draws(self.noise(), self.draws)?;
+        expect_deviations(posterior, &draws)?;
         let prior = self.prior.resolve(layout)?.log_densities(&draws)?;
         let density = posterior.log_densities(&draws)?;
         let mut ratios: Vec<f64> = prior.iter().zip(density).map(|(p, q)| p - q).collect();
@@ -144,13 +148,31 @@ impl ImportanceTest {
     }
 }
 
+/// Fails if a weight is the same in all draws.
+fn expect_deviations(posterior: &FactorPosterior, draws: &Tensor<2>) -> Result<()> {
+    let deviations = draws.clone() - posterior.mean().unsqueeze::<2>();
+    let largest = deviations.abs().max_dim(0).squeeze_dim::<1>(0);
+    if largest.clone().greater_elem(0.0).all().into_scalar() {
+        return Ok(());
+    }
+    let at = to_host(largest)
+        .iter()
+        .position(|&most| most.is_nan() || most <= 0.0);
+    let path = at.and_then(|at| posterior.layout().path_at(at));
+    Err(Error::numerical(format!(
+        "the draws of `{}` do not differ from its mean, because its deviation is smaller than the rounding of its \
+         weights; importance ratios say nothing about them",
+        path.unwrap_or_default()
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use std::f64::consts::TAU;
     use std::sync::Arc;
 
     use burn::module::ParamGroup;
-    use burn::tensor::{Device, Tensor, TensorData};
+    use burn::tensor::{Device, TensorData};
     use burn_bayes_graph::Layout;
 
     use super::*;
@@ -377,6 +399,20 @@ mod tests {
         let (plain, weighted) = (error(&plain), error(&weighted.unwrap()));
         // Deviations of at most ½ over some thousand effective draws.
         assert!(plain > 0.03 && weighted < 0.01, "{plain} {weighted}");
+    }
+
+    #[test]
+    fn equal_draws_are_no_exact_posterior() {
+        let problem = Problem::new(Likelihood::Gaussian(1.5), 3, 12);
+        let (mean, variance) = (vector(&[0.5; 3]), vector(&[0.1, 1e-38, 0.1]));
+        let posterior =
+            FactorPosterior::covariance(problem.layout.clone(), mean, None, variance).unwrap();
+        let test = problem.test().with_draws(100);
+        let error = test
+            .measure(&problem.model, &posterior, problem.batches())
+            .unwrap_err();
+        assert!(error.is_numerical(), "{error}");
+        assert!(error.to_string().contains("layer.weight"), "{error}");
     }
 
     #[test]

@@ -72,13 +72,25 @@ impl LaplaceFit {
             let path = self.layout.path_at(evidence.groups[group].start);
             Error::numerical(format!(
                 "the log marginal likelihood has no maximum over the prior precision of the weights from `{}` on; \
-                 likely causes: they are all zero, or the outputs do not depend on them",
+                 likely causes: they are all zero, or the outputs do not depend on them; give a prior by `with_prior`",
                 path.unwrap_or_default()
             ))
         })?;
         let lens = evidence.groups.iter().map(ExactSizeIterator::len);
         let prior = PriorPrecisions::from_segments(lens.zip(precisions).collect());
         Ok(Self { prior, ..self })
+    }
+}
+
+impl LaplaceFit {
+    /// γ = D − Σ_g α_g tr_g H⁻¹, how many of the weights the data determine.
+    pub(super) fn determined_weights(&self) -> Result<f64> {
+        let evidence = Evidence::new(self, runs(&self.prior));
+        let precisions: Vec<_> = self.prior.segments().iter().map(|run| run.1).collect();
+        let traces = evidence.at(&precisions)?.traces;
+        let explained = precisions.iter().zip(traces);
+        let explained: f64 = explained.map(|(precision, trace)| precision * trace).sum();
+        Ok(self.layout.len() as f64 - explained)
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use burn::config::Config;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::{Device, Tensor};
-use burn::train::TrainStep;
 use burn_bayes_graph::{CapturedModel, ExampleBatch, Layout};
 use serde::{Deserialize, Serialize};
 
+use super::evidence::PriorSharing;
 use super::kronecker::Kronecker;
+use super::near_draws::SomeRows;
 use super::outputs::{ModelOutputs, OutputGradients, micro_batches, without_autodiff};
 use super::structure::{Diagonal, Factored, Full, LowRank, RowSum};
 use crate::error::{Error, Result};
@@ -40,23 +41,37 @@ pub enum Structure {
     KroneckerLastLayer,
 }
 
+/// The prior of a Laplace approximation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum PriorChoice {
+    /// The precisions that maximise the log marginal likelihood, raised by a common factor until the quadratic
+    /// approximation of the loss holds at draws of the posterior.
+    ///
+    /// A classifier that fits its training rows has hardly any curvature left, so the marginal likelihood alone would
+    /// choose a prior so wide that draws from the posterior predict nothing.
+    Evidence(PriorSharing),
+    /// This prior.
+    Given(Prior),
+}
+
 /// The Laplace approximation of a trained model.
 ///
-/// [`PostHoc::fit`] returns the posterior with the prior given here. [`gauss_newton`](Self::gauss_newton) and
+/// [`PostHoc::fit`] returns the posterior. [`gauss_newton`](Self::gauss_newton) and
 /// [`empirical_fisher`](Self::empirical_fisher) return a [`LaplaceFit`], which also has the log marginal likelihood
-/// and the best prior precision. [`Linearized`](super::Linearized) predicts with the posterior.
+/// and takes other priors. [`Linearized`](super::Linearized) predicts with the posterior.
 ///
 /// ```
-/// use burn_bayes::laplace::{Laplace, Linearized, ModelOutputs, PriorSharing, Structure};
+/// use burn_bayes::laplace::{Laplace, Linearized, ModelOutputs, Structure};
+/// use burn_bayes::train::PostHoc;
 ///
 /// fn predictor<M>(trained: M, train_len: usize, batches: Vec<M::Input>) -> burn_bayes::Result<Linearized<M>>
 /// where
 ///     M: burn::module::Module + ModelOutputs<Input: burn_bayes::ExampleBatch> + 'static,
 /// {
 ///     let laplace = Laplace::new(train_len).with_structure(Structure::LowRank { rank: 20 });
-///     let fit = laplace.gauss_newton(&trained, batches)?;
-///     let fit = fit.with_optimal_prior(PriorSharing::Global)?;
-///     Linearized::new(trained, fit.posterior()?)
+///     let posterior = laplace.fit(&trained, batches)?;
+///     Linearized::new(trained, posterior)
 /// }
 /// ```
 #[derive(Config, Debug)]
@@ -64,9 +79,9 @@ pub enum Structure {
 pub struct Laplace {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
-    /// The prior over the weights, with which the model was trained.
-    #[config(default = "Prior::isotropic(1.0)")]
-    pub prior: Prior,
+    /// The prior over the weights; [`with_prior`](Self::with_prior) gives one.
+    #[config(default = "PriorChoice::Evidence(PriorSharing::Global)")]
+    pub prior_choice: PriorChoice,
     /// The parameters that become random; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
     pub group: ParamGroup,
@@ -85,6 +100,8 @@ pub struct LaplaceFit {
     pub(super) curvature: Factored,
     /// log p(D | θ*).
     pub(super) log_likelihood: f64,
+    /// N.
+    pub(super) train_len: usize,
     pub(super) prior: PriorPrecisions,
 }
 
@@ -96,17 +113,26 @@ where
 
     /// # Errors
     ///
-    /// Those of [`gauss_newton`](Laplace::gauss_newton).
+    /// Those of [`gauss_newton`](Laplace::gauss_newton). A warning is logged if the given prior is so wide that draws of
+    /// the model's own weights destroy the fit.
     fn fit(
         &self,
         model: &M,
         batches: impl IntoIterator<Item = M::Input>,
     ) -> Result<FactorPosterior> {
-        self.gauss_newton(model, batches)?.posterior()
+        let (fit, rows) = self.gauss_newton_with_rows(model, batches)?;
+        fit.warn_of_wide_draws(&rows, model)?;
+        fit.posterior()
     }
 }
 
 impl Laplace {
+    /// The same with this prior, which should be that of the training.
+    #[must_use]
+    pub fn with_prior(self, prior: Prior) -> Self {
+        self.with_prior_choice(PriorChoice::Given(prior))
+    }
+
     /// Computes the generalised Gauss–Newton matrix of these batches, scaled to N examples.
     ///
     /// # Errors
@@ -118,6 +144,18 @@ impl Laplace {
         model: &M,
         batches: impl IntoIterator<Item = M::Input>,
     ) -> Result<LaplaceFit>
+    where
+        M: Module + ModelOutputs<Input: ExampleBatch> + 'static,
+    {
+        Ok(self.gauss_newton_with_rows(model, batches)?.0)
+    }
+
+    /// The fit, and some of its rows.
+    fn gauss_newton_with_rows<M>(
+        &self,
+        model: &M,
+        batches: impl IntoIterator<Item = M::Input>,
+    ) -> Result<(LaplaceFit, SomeRows<M::Input>)>
     where
         M: Module + ModelOutputs<Input: ExampleBatch> + 'static,
     {
@@ -142,7 +180,7 @@ impl Laplace {
                 }
             }
         })?;
-        pass.finish(self)
+        pass.finish(self, model)
     }
 
     /// Computes the empirical Fisher information of these batches, Σᵢ gᵢgᵢᵀ with the gradients of every example's
@@ -169,7 +207,7 @@ impl Laplace {
                 "is KroneckerLastLayer, which the empirical Fisher information does not have; use `gauss_newton`",
             )),
         })?;
-        pass.finish(self)
+        Ok(pass.finish(self, model)?.0)
     }
 }
 
@@ -203,22 +241,28 @@ impl Sum {
 }
 
 /// A pass over the training data.
-struct Pass {
+struct Pass<B> {
     layout: Arc<Layout>,
     mean: Tensor<1>,
     prior: PriorPrecisions,
     sum: Sum,
     examples: usize,
     loss: f64,
+    rows: SomeRows<B>,
 }
 
-impl Pass {
+impl<B: ExampleBatch> Pass<B> {
     fn new<M: Module>(laplace: &Laplace, model: &M) -> Result<Self> {
         counts([("train_len", laplace.train_len)])?;
         let layout = Arc::new(Layout::new(model, &laplace.group)?);
         let mean = layout.flatten(model)?.without_autodiff();
+        let prior = match &laplace.prior_choice {
+            PriorChoice::Given(prior) => prior.resolve(&layout)?,
+            PriorChoice::Evidence(_) => Prior::isotropic(1.0).resolve(&layout)?,
+        };
         Ok(Self {
-            prior: laplace.prior.resolve(&layout)?,
+            prior,
+            rows: SomeRows::default(),
             sum: Sum::new(laplace.structure, &layout, &mean.device())?,
             examples: 0,
             loss: 0.0,
@@ -227,11 +271,11 @@ impl Pass {
         })
     }
 
-    fn over<M: Module + ExampleLoss<Input: ExampleBatch>>(
+    fn over<M: Module + ExampleLoss<Input = B>>(
         &mut self,
         model: &M,
-        batches: impl IntoIterator<Item = M::Input>,
-        mut add: impl FnMut(&mut Sum, <M as TrainStep>::Input) -> Result<()>,
+        batches: impl IntoIterator<Item = B>,
+        mut add: impl FnMut(&mut Sum, B) -> Result<()>,
     ) -> Result<()> {
         let evaluated = model.valid();
         for batch in batches {
@@ -240,13 +284,18 @@ impl Pass {
                 let losses = to_host(evaluated.example_losses(batch.clone()));
                 self.examples += losses.len();
                 self.loss += losses.iter().sum::<f64>();
+                self.rows.add(&batch);
                 add(&mut self.sum, batch)?;
             }
         }
         Ok(())
     }
 
-    fn finish(self, laplace: &Laplace) -> Result<LaplaceFit> {
+    fn finish<M: Module + ExampleLoss<Input = B>>(
+        self,
+        laplace: &Laplace,
+        model: &M,
+    ) -> Result<(LaplaceFit, SomeRows<B>)> {
         if self.examples == 0 {
             return Err(Error::config("batches", "have no examples"));
         }
@@ -261,13 +310,22 @@ impl Pass {
             Sum::Rows(sum) => sum.finish()?,
             Sum::Kronecker(sum) => sum.finish(&self.mean.device())?,
         };
-        Ok(LaplaceFit {
+        let fit = LaplaceFit {
             layout: self.layout,
             mean: self.mean,
             curvature: curvature.scaled(scale),
             log_likelihood: -scale * self.loss,
+            train_len: laplace.train_len,
             prior: self.prior,
-        })
+        };
+        let fit = match &laplace.prior_choice {
+            PriorChoice::Given(_) => fit,
+            PriorChoice::Evidence(sharing) => {
+                let best = fit.with_optimal_prior(*sharing)?;
+                best.with_near_draws(&self.rows, model)?
+            }
+        };
+        Ok((fit, self.rows))
     }
 }
 

@@ -14,7 +14,7 @@
 //! | symbol | here |
 //! |---|---|
 //! | N | [`Laplace::train_len`] |
-//! | α | [`Laplace::prior`] |
+//! | α | [`Laplace::prior_choice`] |
 //! | G | [`LaplaceFit`] |
 //! | fᵢ, Λᵢ | [`ModelOutputs`], [`Likelihood`](crate::likelihood::Likelihood) |
 //!
@@ -24,17 +24,19 @@
 //! * `structure.rs` and `kronecker.rs` sum G in each structure;
 //! * `fit.rs` makes the pass over the training data;
 //! * `evidence.rs` has the log marginal likelihood and the best α;
+//! * `near_draws.rs` compares the loss at draws with its quadratic approximation, and raises α until they agree;
 //! * `linearized.rs` predicts.
 
 mod evidence;
 mod fit;
 mod kronecker;
 mod linearized;
+mod near_draws;
 mod outputs;
 mod structure;
 
 pub use evidence::PriorSharing;
-pub use fit::{Laplace, LaplaceFit, Structure};
+pub use fit::{Laplace, LaplaceFit, PriorChoice, Structure};
 pub use linearized::{Linearized, LinearizedOutputs};
 pub use outputs::ModelOutputs;
 pub(crate) use outputs::{OutputGradients, examples, not_finite, without_autodiff};

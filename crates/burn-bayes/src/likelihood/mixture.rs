@@ -22,6 +22,8 @@ use burn::train::{ClassificationOutput, ItemLazy, RegressionOutput};
 use burn_bayes_eval::{TargetedMixture, most_likely_noise_precision};
 
 use super::classification_draws::{ClassificationDraws, probabilities_of};
+use super::family::Likelihood;
+use super::output::LikelihoodMixture;
 use super::regression_draws::RegressionDraws;
 use crate::error::{Error, Result};
 use crate::kernels::composed::at_least;
@@ -39,6 +41,16 @@ pub trait MixDraws: Sized {
 
     /// Averages the outputs of several draws for one batch; there is at least one.
     fn mix(draws: Vec<Self>) -> Self::Mixture;
+
+    /// The negative log-likelihoods of the rows of one batch under two mixtures, `[rows]` each, in nats, up to a
+    /// constant that both share. `None`, the default, if the output has no likelihood.
+    ///
+    /// The validation of a [`Bayesian`](crate::Bayesian) compares with them the average over draws and the network with
+    /// the mean weights, which costs a forward pass for each batch.
+    fn row_losses(mixtures: [&Self::Mixture; 2]) -> Option<[Tensor<1>; 2]> {
+        let _ = mixtures;
+        None
+    }
 }
 
 /// An output that can be computed for many draws in one pass: everything that depends on the draw
@@ -86,6 +98,10 @@ impl MixDraws for ClassificationOutput {
             .collect();
         ClassificationMixture::new(Tensor::cat(probabilities, 0), targets)
     }
+
+    fn row_losses(mixtures: [&ClassificationMixture; 2]) -> Option<[Tensor<1>; 2]> {
+        Some(mixtures.map(ClassificationMixture::row_losses))
+    }
 }
 
 impl MixStacked for ClassificationOutput {
@@ -106,18 +122,22 @@ impl ClassificationMixture {
         let draws = ClassificationDraws::new(draw_probabilities.clone(), targets.clone());
         // The floor keeps Burn's metrics finite if every draw gives the class probability zero.
         let output = at_least(draws.average(), f32::MIN_POSITIVE).log();
-        let loss = output
-            .clone()
-            .gather(1, targets.clone().unsqueeze_dim(1))
-            .mean()
-            .neg();
-        Self {
-            loss,
+        let mut mixture = Self {
+            loss: Tensor::zeros([1], &output.device()),
             output,
             targets,
             draw_probabilities,
             draws,
-        }
+        };
+        mixture.loss = mixture.row_losses().mean();
+        mixture
+    }
+
+    /// −log p̄ of the true class of every row, `[rows]`.
+    fn row_losses(&self) -> Tensor<1> {
+        let targets = self.targets.clone().unsqueeze_dim(1);
+        let picked: Tensor<2> = self.output.clone().gather(1, targets);
+        picked.squeeze_dim::<1>(1).neg()
     }
 }
 
@@ -185,6 +205,8 @@ pub struct RegressionMixture {
     pub targets: Tensor<2>,
     /// Each draw's predictions, `[draws, rows, targets]`.
     pub draw_outputs: Tensor<3>,
+    /// Each draw's loss, `[draws]`.
+    losses: Tensor<1>,
     /// The same data, read once for all metrics.
     draws: RegressionDraws,
 }
@@ -205,7 +227,43 @@ impl MixDraws for RegressionOutput {
             .collect();
         RegressionMixture::new(Tensor::cat(losses, 0), Tensor::cat(outputs, 0), targets)
     }
+
+    /// Under Gaussian noise of the precision that the losses imply.
+    fn row_losses(mixtures: [&RegressionMixture; 2]) -> Option<[Tensor<1>; 2]> {
+        let points = mixtures.map(RegressionMixture::losses_by_squares).concat();
+        let noise_precision = implied_precision(&points)?;
+        Some(mixtures.map(|mixture| {
+            let likelihood = Likelihood::Gaussian { noise_precision };
+            let (outputs, targets) = (mixture.draw_outputs.clone(), mixture.targets.clone());
+            LikelihoodMixture::new(likelihood, outputs, targets).row_losses()
+        }))
+    }
 }
+
+/// The noise precision β of losses ½ β q + constant, from points (q, loss) with the mean q of the rows' squared errors.
+/// `None` if the losses are not of this form, or the points are too close to each other.
+fn implied_precision(points: &[(f64, f64)]) -> Option<f64> {
+    let count = points.len() as f64;
+    let mean = |value: fn(&(f64, f64)) -> f64| points.iter().map(value).sum::<f64>() / count;
+    let (square, loss) = (mean(|point| point.0), mean(|point| point.1));
+    let (mut squares, mut products) = (0.0, 0.0);
+    for (one, other) in points {
+        squares += (one - square).powi(2);
+        products += (one - square) * (other - loss);
+    }
+    let slope = products / squares;
+    let is_wide = (squares / count).sqrt() > LEAST_SPREAD * square;
+    let fits = points.iter().all(|(one, other)| {
+        let off = other - loss - slope * (one - square);
+        off.abs() <= LARGEST_RESIDUAL * slope * squares.sqrt()
+    });
+    (is_wide && fits && slope > 0.0 && slope.is_finite()).then_some(2.0 * slope)
+}
+
+/// The least relative spread of squared errors from which a noise precision is inferred.
+const LEAST_SPREAD: f64 = 1e-3;
+/// The largest distance from a line, as a share of the spread along it.
+const LARGEST_RESIDUAL: f64 = 0.05;
 
 /// The loss is an additional column.
 impl MixStacked for RegressionOutput {
@@ -227,12 +285,23 @@ impl RegressionMixture {
     fn new(losses: Tensor<1>, draw_outputs: Tensor<3>, targets: Tensor<2>) -> Self {
         let draws = RegressionDraws::new(draw_outputs.clone(), targets.clone());
         Self {
-            loss: losses.mean(),
+            loss: losses.clone().mean(),
             output: draws.average(),
             targets,
             draw_outputs,
+            losses,
             draws,
         }
+    }
+
+    /// The mean squared error of a row, summed over targets, and the loss of each draw.
+    fn losses_by_squares(&self) -> Vec<(f64, f64)> {
+        let targets = self.targets.clone().unsqueeze::<3>();
+        let squares = (self.draw_outputs.clone() - targets).square().sum_dim(2);
+        let squares: Tensor<1> = squares.mean_dim(1).flatten(0, 2);
+        let values = |tensor: Tensor<1>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
+        let losses = values(self.losses.clone());
+        values(squares).into_iter().zip(losses).collect()
     }
 }
 
@@ -244,6 +313,7 @@ impl ItemLazy for RegressionMixture {
             output: self.output.without_autodiff(),
             targets: self.targets.without_autodiff(),
             draw_outputs: self.draw_outputs.without_autodiff(),
+            losses: self.losses.without_autodiff(),
             draws: self.draws.without_autodiff(),
         })
     }
@@ -374,6 +444,38 @@ mod tests {
         assert_eq!(mixture.loss.into_scalar::<f64>(), 2.5);
         let average: Vec<f64> = mixture.output.into_data().iter().collect();
         assert_eq!(average, [2.5, 2.5]);
+    }
+
+    #[test]
+    fn the_losses_of_draws_say_which_noise_they_assume() {
+        let device = Device::default();
+        let targets = Tensor::from_data([[0.5, -1.0], [2.0, 0.0], [0.3, 0.4]], &device);
+        let mixture = |shifts: &[f64], loss: &dyn Fn(Tensor<2>) -> Tensor<1>| {
+            let draws = shifts.iter().map(|&shift| {
+                let output = targets.clone() + shift;
+                RegressionOutput::new(loss(output.clone()), output, targets.clone())
+            });
+            RegressionOutput::mix(draws.collect())
+        };
+        let gaussian = |output| GaussianNll::new(4.0).forward(output, targets.clone());
+        let [wide, exact] = [
+            mixture(&[1.0, -2.0, 0.5], &gaussian),
+            mixture(&[0.1], &gaussian),
+        ];
+        let [average, mean] = RegressionOutput::row_losses([&wide, &exact]).unwrap();
+        // Equal errors in all rows; the mean of one draw is its loss.
+        let mean: Vec<f64> = mean.into_data().iter().collect();
+        assert_close(mean[0], exact.loss.clone().into_scalar::<f64>(), 4);
+        let average: Vec<f64> = average.into_data().iter().collect();
+        let density =
+            |shift: f64| 4.0 / (2.0 * std::f64::consts::PI) * (-4.0 * shift * shift).exp();
+        let expected = -((density(1.0) + density(2.0) + density(0.5)) / 3.0).ln();
+        assert_close(average[2], expected, 4);
+        // Losses that are no function of the squared errors, and draws that do not differ.
+        let absolute = |output: Tensor<2>| (output - targets.clone()).abs().mean();
+        let other = mixture(&[1.0, -2.0, 0.5], &absolute);
+        assert!(RegressionOutput::row_losses([&other, &other]).is_none());
+        assert!(RegressionOutput::row_losses([&exact, &exact]).is_none());
     }
 
     #[test]

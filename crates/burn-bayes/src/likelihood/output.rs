@@ -90,7 +90,7 @@ pub struct LikelihoodMixture {
 }
 
 impl LikelihoodMixture {
-    fn new(likelihood: Likelihood, draw_outputs: Tensor<3>, targets: Tensor<2>) -> Self {
+    pub(super) fn new(likelihood: Likelihood, draw_outputs: Tensor<3>, targets: Tensor<2>) -> Self {
         let mut mixture = Self {
             loss: Tensor::zeros([1], &draw_outputs.device()),
             draw_outputs,
@@ -153,6 +153,10 @@ impl MixDraws for LikelihoodOutput {
         let (likelihood, targets) = (draws[0].likelihood.clone(), draws[0].targets.clone());
         let outputs = draws.into_iter().map(|draw| draw.outputs).collect();
         LikelihoodMixture::new(likelihood, Tensor::stack(outputs, 0), targets)
+    }
+
+    fn row_losses(mixtures: [&LikelihoodMixture; 2]) -> Option<[Tensor<1>; 2]> {
+        Some(mixtures.map(LikelihoodMixture::row_losses))
     }
 }
 

@@ -20,6 +20,7 @@ use super::gather_per_example::ExampleLoss;
 use super::model_terms::ModelTerms;
 use super::notices::{Notice, RowsSeen, warn_about_dropout};
 use super::self_check::SelfCheck;
+use super::validation_check::ValidationCheck;
 use super::validation_hook::ValidationHook;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
@@ -30,6 +31,7 @@ use crate::predict::{
     with_dropout, without_batch_norm,
 };
 use crate::prior::Prior;
+use crate::verdict::Verdict;
 
 /// A model and an algorithm that learns a posterior over the model's weights.
 ///
@@ -76,6 +78,7 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     rows_seen: RowsSeen,
     #[module(skip)]
     early_notice: Notice,
+    validation_check: ValidationCheck,
     #[module(skip)]
     model_terms: ModelTerms,
 }
@@ -108,6 +111,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             divergence_stop: DivergenceStop::default(),
             self_check: SelfCheck::default(),
             validation_hook: ValidationHook::default(),
+            validation_check: ValidationCheck::default(),
             model_terms: ModelTerms::default(),
         })
     }
@@ -144,7 +148,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// Disables the checks of the model.
     ///
     /// By default the first step checks that the model's own `optimize` equals the optimiser's
-    /// step. If losses are recorded (for SLANG and VOGN, and with [batched
+    /// step, and the first steps warn if their loss is no mean negative log-likelihood of the outputs and targets, or if
+    /// the optimiser decays the posterior's parameters. If losses are recorded (for SLANG and VOGN, and with [batched
     /// draws](Self::with_batched_draws)), the first step and the step after a hundred compare their
     /// gradient with that of the model's own step. Recordings are also compared with direct
     /// evaluations of the model, at the first mini-batches of every shape and occasionally later. A
@@ -290,6 +295,60 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             }
             _ => Cow::Borrowed(&self.model),
         }
+    }
+
+    /// What is known about the fit: whether the algorithm is still in its first stage, and whether the average over draws
+    /// was worse than the prediction of the mean on the rows of the last validation.
+    ///
+    /// The validation of a wrapped model makes this comparison for outputs with a likelihood
+    /// ([`MixDraws::row_losses`]), by one more forward pass for each batch beside those of the draws, and logs a warning
+    /// where the average is worse by two standard errors. [`Verdict::with_arrival`] adds whether the posterior has
+    /// converged, which takes passes over the training data.
+    ///
+    /// ```
+    /// use burn::module::{Module, ModuleDisplay};
+    /// # use burn::train::TrainStep;
+    /// use burn_bayes::Bayesian;
+    /// use burn_bayes::diagnostics::{ArrivalTest, Verdict};
+    /// # use burn_bayes::likelihood::MixDraws;
+    /// use burn_bayes::methods::Vifa;
+    ///
+    /// /// After a training.
+    /// fn verdict<M>(
+    ///     trained: &Bayesian<M, Vifa>,
+    ///     train_len: usize,
+    ///     batches: Vec<<M as TrainStep>::Input>,
+    /// ) -> burn_bayes::Result<Verdict>
+    /// # where
+    /// #     M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws>,
+    /// {
+    ///     let posterior = trained.posterior();
+    ///     let model = trained.template().clone();
+    ///     let arrival = ArrivalTest::new(train_len).measure(&model, &posterior, batches)?;
+    ///     Ok(trained.verdict().with_arrival(arrival, posterior.len()))
+    /// }
+    /// ```
+    pub fn verdict(&self) -> Verdict {
+        Verdict {
+            is_unfinished: !self.has_posterior(),
+            validation: self.validation_check.comparison(),
+            ..Verdict::default()
+        }
+    }
+
+    /// Whether the algorithm has learned more than a mean.
+    pub(crate) fn has_posterior(&self) -> bool {
+        !matches!(self.algorithm.stage(), Stage::Mean | Stage::Scale)
+    }
+
+    /// The comparison of the last validation.
+    pub(crate) fn validation_check(&self) -> &ValidationCheck {
+        &self.validation_check
+    }
+
+    /// The number of draws averaged in validation.
+    pub(crate) fn prediction_draws(&self) -> usize {
+        self.prediction_draws
     }
 
     pub(crate) fn clock(&self) -> &Clock {

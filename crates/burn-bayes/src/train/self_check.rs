@@ -1,17 +1,20 @@
 //! Checks of the user's model for errors that would not show in the results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use burn::module::{Module, ModuleDisplay};
 use burn::train::TrainStep;
 
+use super::own_likelihood::{LossTerms, problem};
 use super::own_optimize::changes_of_own_optimize;
 use crate::error::{Error, Result};
 
 /// Number of steps after which losses are compared again. At the initial weights, a penalty or a
 /// saturated loss can have gradient zero.
 const AGAIN_AFTER: u64 = 100;
+/// The steps whose loss is compared with the likelihood of their outputs: at the first, label smoothing may not show.
+const LIKELIHOOD_AT: [u64; 4] = [0, 5, 20, AGAIN_AFTER];
 
 /// The enabled checks and their results, which clones of a wrapped model share.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +24,12 @@ pub(crate) struct SelfCheck {
     own_optimize: Arc<OnceLock<Option<String>>>,
     /// The number of gradients computed from recorded losses.
     gathered: Arc<AtomicU64>,
+    /// The number of training steps.
+    steps: Arc<AtomicU64>,
+    /// What the losses of some steps were compared with; at most four.
+    losses: Arc<Mutex<Vec<LossTerms>>>,
+    /// Whether the optimiser was checked for decay.
+    decay: Arc<OnceLock<()>>,
 }
 
 impl SelfCheck {
@@ -61,6 +70,40 @@ impl SelfCheck {
                 ),
             )),
         }
+    }
+
+    /// Warns if the loss of a training step is no mean negative log-likelihood of its outputs and targets.
+    pub(crate) fn likelihood<O: 'static>(&self, output: &O) {
+        let step = self.steps.fetch_add(1, Ordering::Relaxed);
+        if self.is_off || !LIKELIHOOD_AT.contains(&step) {
+            return;
+        }
+        let Some(terms) = LossTerms::of(output) else {
+            return;
+        };
+        let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        losses.push(terms);
+        if let Some(problem) = problem(&losses) {
+            log::warn!("{problem}; to train with this loss anyway, use `without_self_check()`");
+            // One warning is enough.
+            self.steps.store(AGAIN_AFTER + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Warns at the first call if `decayed` names a parameter of the posterior that the optimiser decays.
+    pub(crate) fn decay(&self, decayed: impl FnOnce() -> Option<String>) {
+        if self.is_off {
+            return;
+        }
+        self.decay.get_or_init(|| {
+            if let Some(path) = decayed() {
+                log::warn!(
+                    "the optimiser decays `{path}`, a parameter of the posterior, whose gradient contains the prior \
+                     already: the deviations will be wrong; use an optimiser without weight decay, and `with_prior` for \
+                     a stronger prior"
+                );
+            }
+        });
     }
 
     /// Whether this gradient of the recorded losses must be compared with that of the model's own

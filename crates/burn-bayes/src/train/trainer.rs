@@ -18,11 +18,13 @@ use burn::train::{ClassificationOutput, RegressionOutput, TrainOutput, TrainStep
 use super::bayesian::Bayesian;
 use super::gather::{Gather, Outside};
 use super::gradient_check::first_non_finite;
+use super::loss_at_draws::loss_at_draws;
 use crate::error::{Error, Result};
 use crate::likelihood::{LikelihoodOutput, MixDraws};
 use crate::methods::{Algorithm, checks};
 use crate::noise::Noise;
 use crate::predict::has_random_layers;
+use crate::verdict::Verdict;
 
 /// The batches of a training, each a function of its epoch and its number.
 pub trait Batches {
@@ -125,6 +127,16 @@ pub trait TrainerModel: Module + TrainStep<Output: BatchLoss> {
         Outside::add(&self, factor, &mut gradients, &mut scaled);
         Ok(self.optimize(optimizer, rate, scaled))
     }
+
+    /// What is known about the fit at the end of a training, given some of its batches. `None` for a plain model.
+    ///
+    /// # Errors
+    ///
+    /// If a draw fails.
+    fn verdict(&self, batches: &mut dyn Iterator<Item = Self::Input>) -> Result<Option<Verdict>> {
+        let _ = batches;
+        Ok(None)
+    }
 }
 
 impl<M, A> TrainerModel for Bayesian<M, A>
@@ -157,6 +169,17 @@ where
         factor: f64,
     ) -> Result<Self> {
         Ok(self.optimize_scaled(optimizer, rate, gradients, factor))
+    }
+
+    fn verdict(
+        &self,
+        batches: &mut dyn Iterator<Item = <M as TrainStep>::Input>,
+    ) -> Result<Option<Verdict>> {
+        let verdict = Bayesian::verdict(self);
+        Ok(Some(match loss_at_draws(self, batches)? {
+            Some(draws) => verdict.with_draws(draws),
+            None => verdict,
+        }))
     }
 }
 
@@ -303,6 +326,7 @@ pub struct Trainer<L> {
     accumulation: usize,
     seed: u64,
     checks_rows: bool,
+    has_verdict: bool,
     step: u64,
     /// The sum of the losses of the epoch's rows so far.
     loss_sum: Option<Tensor<1>>,
@@ -343,6 +367,8 @@ pub struct TrainingRun<L> {
     pub trainer: Trainer<L>,
     /// Why it ended.
     pub end: TrainingEnd,
+    /// What is known about the fit; `None` for a plain model, and for a training that was interrupted.
+    pub verdict: Option<Verdict>,
 }
 
 impl<L: TrainerModel> Trainer<L> {
@@ -360,6 +386,7 @@ impl<L: TrainerModel> Trainer<L> {
             accumulation: 1,
             seed: 0,
             checks_rows: true,
+            has_verdict: true,
             step: 0,
             loss_sum: None,
             rows: 0,
@@ -399,6 +426,15 @@ impl<L: TrainerModel> Trainer<L> {
     pub fn without_row_check(self) -> Self {
         Self {
             checks_rows: false,
+            ..self
+        }
+    }
+
+    /// Ends without a [verdict](TrainingRun::verdict) on the fit, which costs the time of up to twenty steps.
+    #[must_use]
+    pub fn without_verdict(self) -> Self {
+        Self {
+            has_verdict: false,
             ..self
         }
     }
@@ -465,7 +501,8 @@ impl<L: TrainerModel> Trainer<L> {
         })
     }
 
-    /// Makes the steps that are left.
+    /// Makes the steps that are left. At the end the losses of up to four batches of the last epoch at four draws of the
+    /// posterior are compared with those at its mean, and a warning is logged if the fit should not be used.
     ///
     /// # Errors
     ///
@@ -501,7 +538,7 @@ impl<L: TrainerModel> Trainer<L> {
             for step in made..steps {
                 if observer.interrupts() {
                     observer.checkpoint(CheckpointTime::Interruption, &|| self.checkpoint())?;
-                    return Ok(self.ended(TrainingEnd::Interrupted));
+                    return Ok(self.ended(TrainingEnd::Interrupted, None));
                 }
                 let count = (epoch.batches - step * self.accumulation).min(self.accumulation);
                 self = self
@@ -512,17 +549,39 @@ impl<L: TrainerModel> Trainer<L> {
                 .summary(&epoch)
                 .map_err(|error| Error::in_epoch(number + 1, Arc::new(error)))?;
             if observer.epoch(&summary, &self.model)?.is_break() {
-                return Ok(self.ended(TrainingEnd::Stopped));
+                let verdict = self.verdict(batches, number);
+                return Ok(self.ended(TrainingEnd::Stopped, verdict));
             }
             self.model = observer.adjusted(&summary, self.model)?;
             observer.checkpoint(CheckpointTime::Epoch(number + 1), &|| self.checkpoint())?;
         }
-        Ok(self.ended(TrainingEnd::Finished))
+        let verdict = match self.epochs.checked_sub(1) {
+            Some(last) => self.verdict(batches, last),
+            None => None,
+        };
+        Ok(self.ended(TrainingEnd::Finished, verdict))
     }
 
-    fn ended(mut self, end: TrainingEnd) -> TrainingRun<L> {
+    fn ended(mut self, end: TrainingEnd, verdict: Option<Verdict>) -> TrainingRun<L> {
         self.model = self.model.with_faults_returned(false);
-        TrainingRun { trainer: self, end }
+        TrainingRun {
+            trainer: self,
+            end,
+            verdict,
+        }
+    }
+
+    /// The verdict after this epoch; a fit that should not be used is logged.
+    fn verdict<B: Batches<Batch = L::Input>>(&self, batches: &B, epoch: usize) -> Option<Verdict> {
+        if !self.has_verdict {
+            return None;
+        }
+        let verdict = self.model.verdict(&mut batches.epoch(epoch, 0));
+        let verdict = verdict.unwrap_or_else(|error| {
+            log::warn!("the fit was not judged: {error}");
+            None
+        });
+        verdict.inspect(Verdict::warn)
     }
 
     /// One optimiser step on the next `count` batches.

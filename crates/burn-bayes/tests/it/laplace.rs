@@ -6,12 +6,13 @@ mod peers;
 
 use burn::module::{Module, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
-use burn::tensor::Tensor;
+use burn::optim::SgdConfig;
 use burn::tensor::activation::tanh;
+use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::losses;
 use burn_bayes::laplace::{
-    FULL_LIMIT, Laplace, LaplaceFit, Linearized, ModelOutputs, PriorSharing, Structure,
+    FULL_LIMIT, Laplace, LaplaceFit, Linearized, ModelOutputs, PriorChoice, PriorSharing, Structure,
 };
 use burn_bayes::likelihood::Likelihood;
 use burn_bayes::posterior::{DenseGaussian, linear_regression_posterior};
@@ -456,7 +457,8 @@ fn the_best_prior_of_a_fit_gives_its_posterior() {
     let net = Net::new(Some(3), 2, GAUSSIAN);
     let batches = batches(&net);
     // ANCHOR: evidence
-    let fit = Laplace::new(ROWS).gauss_newton(&net, batches).unwrap();
+    let laplace = Laplace::new(ROWS).with_prior(Prior::isotropic(1.0));
+    let fit = laplace.gauss_newton(&net, batches).unwrap();
     let before = fit.log_marginal_likelihood().unwrap();
     let fit = fit.with_optimal_prior(PriorSharing::Global).unwrap();
     assert!(fit.log_marginal_likelihood().unwrap() > before);
@@ -469,6 +471,76 @@ fn the_best_prior_of_a_fit_gives_its_posterior() {
     let again = Laplace::new(ROWS).with_prior(Prior::isotropic(*precision));
     let again = again.fit(&net, self::batches(&net)).unwrap();
     assert_eq!(bits(&posterior.diagonal()), bits(&again.diagonal()));
+}
+
+#[test]
+fn a_regression_has_the_prior_of_the_evidence_by_default() {
+    // The loss of a linear model is quadratic, so its draws are as near as the approximation says.
+    let net = Net::new(None, 2, GAUSSIAN);
+    for structure in [Structure::Diagonal, Structure::Full] {
+        let given = laplace(structure)
+            .gauss_newton(&net, batches(&net))
+            .unwrap();
+        let best = given.with_optimal_prior(PriorSharing::Global).unwrap();
+        let default = Laplace::new(ROWS).with_structure(structure);
+        let found = default.gauss_newton(&net, batches(&net)).unwrap();
+        assert_eq!(found.prior(), best.prior(), "{structure:?}");
+        let posterior = default.fit(&net, batches(&net)).unwrap();
+        let expected = best.posterior().unwrap();
+        assert_eq!(bits(&posterior.diagonal()), bits(&expected.diagonal()));
+    }
+    let each = PriorChoice::Evidence(PriorSharing::PerParameter);
+    let each = laplace(Structure::Full).with_prior_choice(each);
+    let found = each.gauss_newton(&net, batches(&net)).unwrap();
+    assert_eq!(found.prior().segments().len(), 2);
+}
+
+/// A classifier that fits its rows has hardly any curvature, so the evidence alone gives draws that predict nothing.
+#[test]
+fn a_classifier_that_fits_its_rows_has_a_prior_whose_draws_are_near() {
+    let likelihood = Likelihood::Categorical;
+    let inputs = normals(1, FEATURES * ROWS);
+    let classes: Vec<f32> = inputs
+        .chunks(FEATURES)
+        .map(|row| f32::from(u8::from(row[0] > 0.0)))
+        .collect();
+    let on = |device: &Device| {
+        let tensor = |values: &[f32], width| {
+            Tensor::<2>::from_data(TensorData::new(values.to_vec(), [ROWS, width]), device)
+        };
+        (tensor(&inputs, FEATURES), tensor(&classes, 1))
+    };
+    let data = || on(&Device::default());
+    let mut net = Net::new(Some(8), 2, likelihood);
+    for _ in 0..400 {
+        let gradients = TrainStep::step(&net, on(&autodiff())).grads;
+        net = net.optimize(&mut SgdConfig::new().init(), 0.5.into(), gradients);
+    }
+    let loss = |model: &Net| {
+        let losses = values(&model.valid().example_losses(data()));
+        losses.iter().sum::<f64>() / ROWS as f64
+    };
+    let at_mean = loss(&net);
+    let constant = 2_f64.ln();
+    assert!(at_mean < 0.05, "{at_mean}");
+    for structure in [
+        Structure::Diagonal,
+        Structure::LowRank { rank: 4 },
+        Structure::Full,
+    ] {
+        let at_draws = |laplace: Laplace| {
+            let posterior = laplace.fit(&net, [data()]).unwrap();
+            let predictor = Predictor::new(net.clone(), posterior, Noise::host(3)).unwrap();
+            let losses = predictor.map_draws(50, |model| loss(model)).unwrap();
+            losses.iter().sum::<f64>() / 50.0
+        };
+        let default = Laplace::new(ROWS).with_structure(structure);
+        let found = at_draws(default.clone());
+        // The quadratic approximation allows half a nat for each weight that the data determine.
+        assert!(found < at_mean + 0.3 * constant, "{structure:?} {found}");
+        let wide = at_draws(default.with_prior(Prior::isotropic(0.01)));
+        assert!(wide > constant, "{structure:?} {wide}");
+    }
 }
 
 #[test]

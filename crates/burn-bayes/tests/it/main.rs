@@ -34,6 +34,8 @@ mod silent_training;
 #[cfg(feature = "train")]
 mod trainer;
 #[cfg(feature = "train")]
+mod verdict;
+#[cfg(feature = "train")]
 mod warnings;
 
 #[global_allocator]

@@ -83,7 +83,7 @@ impl log::Log for Lines {
 }
 
 /// The lines that this thread logs during `act`.
-fn logged(act: impl FnOnce()) -> Vec<String> {
+pub(crate) fn logged(act: impl FnOnce()) -> Vec<String> {
     // Another test may have set the logger already.
     let _ = log::set_logger(&Lines);
     log::set_max_level(log::LevelFilter::Warn);

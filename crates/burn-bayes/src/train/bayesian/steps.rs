@@ -8,6 +8,7 @@ use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use super::super::cache::PosteriorCache;
 use super::super::deferred_step::Deferred;
 use super::super::gather::{Gather, Outside, stopped};
+use super::super::own_decay::decayed;
 use super::Bayesian;
 use crate::error::Error;
 use crate::likelihood::MixDraws;
@@ -33,10 +34,12 @@ where
     type Output = <M as TrainStep>::Output;
 
     fn step(&self, item: Self::Input) -> TrainOutput<Self::Output> {
+        self.validation_check.end();
         if let Err(error) = self.self_check.optimize(&self.model) {
             return stopped(self, item, error);
         }
         let output = A::Signal::step(self, item);
+        self.self_check.likelihood(&output.item);
         let (rows, train_len) = (output.item.rows(), self.algorithm.setup().train_len);
         self.rows_seen.count(rows);
         if rows > train_len {
@@ -90,7 +93,7 @@ where
     fn step(&self, item: Self::Input) -> Self::Output {
         self.rows_seen.check(self.algorithm.setup().train_len);
         self.call_validation_hook()
-            .and_then(|()| self.predict(item, self.prediction_draws))
+            .and_then(|()| self.validate(item))
             .unwrap_or_else(|error| panic!("{error}"))
     }
 }
@@ -158,17 +161,27 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             None => (self.algorithm, false),
         };
         let bayesian = Self { algorithm, ..self };
-        bayesian.after_step(is_rejected, |trainable| match gradients {
-            GradAdaptor::Single(gradients) if gradients.is_empty() => trainable,
-            GradAdaptor::Single(gradients) if factor == 1.0 => {
-                optim.step(learning_rate, trainable, gradients)
+        let self_check = bayesian.self_check.clone();
+        bayesian.after_step(is_rejected, |trainable| {
+            self_check.decay(|| {
+                let Trainable { model, algorithm } = trainable.clone();
+                let joined = |algorithm| Trainable { model, algorithm };
+                decayed(optim, algorithm, &gradients, joined)
+            });
+            match gradients {
+                GradAdaptor::Single(gradients) if gradients.is_empty() => trainable,
+                GradAdaptor::Single(gradients) if factor == 1.0 => {
+                    optim.step(learning_rate, trainable, gradients)
+                }
+                GradAdaptor::Single(mut gradients) => {
+                    let mut scaled = GradientsParams::new();
+                    Outside::add(&trainable, factor, &mut gradients, &mut scaled);
+                    optim.step(learning_rate, trainable, scaled)
+                }
+                GradAdaptor::Multi(gradients) => {
+                    optim.step_multi(learning_rate, trainable, gradients)
+                }
             }
-            GradAdaptor::Single(mut gradients) => {
-                let mut scaled = GradientsParams::new();
-                Outside::add(&trainable, factor, &mut gradients, &mut scaled);
-                optim.step(learning_rate, trainable, scaled)
-            }
-            GradAdaptor::Multi(gradients) => optim.step_multi(learning_rate, trainable, gradients),
         })
     }
 
@@ -196,6 +209,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             validation_hook,
             rows_seen,
             early_notice,
+            validation_check,
             model_terms,
             ..
         } = self;
@@ -216,6 +230,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             validation_hook,
             rows_seen,
             early_notice,
+            validation_check,
             model_terms,
         }
         .flushed()

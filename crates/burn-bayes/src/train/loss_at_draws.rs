@@ -1,0 +1,101 @@
+//! The training loss at draws of a posterior beside that at its mean.
+
+use std::any::Any;
+
+use burn::module::{Module, ModuleDisplay};
+use burn::tensor::Tensor;
+use burn::train::{ClassificationOutput, TrainStep};
+
+use super::bayesian::Bayesian;
+use super::trainer::BatchLoss;
+use crate::error::Result;
+use crate::likelihood::MixDraws;
+use crate::methods::Algorithm;
+use crate::posterior::{FactorPosterior, Posterior};
+use crate::verdict::{LossAtDraws, entropy};
+
+/// Draws, and batches, that are evaluated.
+const DRAWS: u64 = 4;
+const BATCHES: usize = 4;
+
+/// The losses of a few batches; `None` without a Gaussian posterior, and for an algorithm that has not learned one yet.
+///
+/// Every layer is frozen, as in inference, so that no running statistic changes.
+pub(crate) fn loss_at_draws<M, A>(
+    bayesian: &Bayesian<M, A>,
+    batches: &mut dyn Iterator<Item = <M as TrainStep>::Input>,
+) -> Result<Option<LossAtDraws>>
+where
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws + BatchLoss>,
+    A: Algorithm,
+{
+    let posterior = match bayesian.try_posterior() {
+        Err(error) if error.is_too_early() => return Ok(None),
+        posterior => posterior?,
+    };
+    let Some(posterior) = (&posterior as &dyn Any).downcast_ref::<FactorPosterior>() else {
+        return Ok(None);
+    };
+    if !bayesian.has_posterior() {
+        return Ok(None);
+    }
+    let noise = bayesian.algorithm().setup().noise.for_prediction();
+    let sampler = posterior.sampler()?;
+    let mut weights = vec![posterior.mean()];
+    for draw in 0..DRAWS {
+        weights.push(sampler.draw(noise.row(draw))?);
+    }
+    let frozen = bayesian.template().clone().freeze();
+    let models = weights
+        .into_iter()
+        .map(|weights: Tensor<1>| Ok(bayesian.layout().write_leaves(frozen.clone(), weights)?));
+    let models = models.collect::<Result<Vec<_>>>()?;
+    let mut sums = vec![0.0; models.len()];
+    let (mut rows, mut classes) = (0, Some(Vec::new()));
+    for batch in batches.take(BATCHES) {
+        let mut counts = None;
+        for (sum, model) in sums.iter_mut().zip(&models) {
+            let output = TrainStep::step(model, batch.clone()).item;
+            let loss = output.batch_loss().without_autodiff().into_scalar::<f64>();
+            *sum += output.rows() as f64 * loss;
+            counts.get_or_insert_with(|| (output.rows(), classes_of(&output)));
+        }
+        if let Some((count, found)) = counts {
+            rows += count;
+            classes = classes.zip(found).map(|(all, some)| [all, some].concat());
+        }
+    }
+    if rows == 0 {
+        return Ok(None);
+    }
+    let losses: Vec<f64> = sums.iter().map(|sum| sum / rows as f64).collect();
+    let (at_mean, at_draws) = (losses[0], &losses[1..]);
+    let count = at_draws.len() as f64;
+    let average = at_draws.iter().sum::<f64>() / count;
+    let scatter: f64 = at_draws.iter().map(|loss| (loss - average).powi(2)).sum();
+    Ok(Some(LossAtDraws {
+        at_mean,
+        at_draws: average,
+        standard_error: (scatter / (count - 1.0) / count).sqrt(),
+        constant: classes.and_then(|classes| entropy(&counts(&classes))),
+        train_len: bayesian.algorithm().setup().train_len,
+        weights: posterior.len(),
+    }))
+}
+
+/// The classes of a batch, if its outputs are those of classes.
+fn classes_of(output: &dyn Any) -> Option<Vec<usize>> {
+    let output = output.downcast_ref::<ClassificationOutput>()?;
+    let classes = output.targets.clone().into_data();
+    let classes = classes
+        .iter::<i64>()
+        .map(|class| usize::try_from(class).ok());
+    classes.collect()
+}
+
+/// The number of rows of each class.
+fn counts(classes: &[usize]) -> Vec<u64> {
+    let mut counts = vec![0; classes.iter().max().map_or(0, |most| most + 1)];
+    classes.iter().for_each(|&class| counts[class] += 1);
+    counts
+}

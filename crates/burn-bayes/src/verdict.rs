@@ -1,0 +1,455 @@
+//! One verdict on a fit: whether its predictions are worse than those of its mean, whether draws of the weights destroy
+//! the fit to the training rows, and whether the posterior has converged.
+//!
+//! | question | compared | problem |
+//! |---|---|---|
+//! | predictions | d_i, the NLL of validation row i under the average of the draws minus that under the mean's network | d̄ > 2 s/√n, and .005 nats |
+//! | predictions of classes | the NLL of the average, and the entropy of the classes of these rows | the first is larger, by 2 s/√n |
+//! | draws | N (E_q L − L(c)), with the loss L per training row and the mean c | more than ½ N (L₀ − L(c)), or than D/2 |
+//! | posterior | the excess of [`Arrival`] with two standard errors added | more than [`CONVERGED`] nats per weight |
+//!
+//! L₀ is the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss, and
+//! by Akaike's criterion it is worth its place only if it gains a nat: so draws of a useful posterior lose at most half of
+//! what the mean has learned, and never more than half a nat per weight.
+
+mod convergence;
+
+use std::fmt;
+
+use self::convergence::CERTAIN;
+pub use self::convergence::{Arrival, CONVERGED, Convergence};
+
+/// Fewer rows are not judged: their standard error is a guess.
+const FEWEST_ROWS: u64 = 5;
+/// A difference that does not matter, in nats per row: that of a few draws from their average is as large.
+const NEGLIGIBLE: f64 = 0.005;
+
+/// Differences of two losses of the same rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PairedDifference {
+    rows: u64,
+    mean: f64,
+    /// The sum of squared distances from the mean.
+    scatter: f64,
+}
+
+impl PairedDifference {
+    /// Adds the differences of more rows.
+    pub fn add(&mut self, differences: impl IntoIterator<Item = f64>) {
+        for difference in differences {
+            self.rows += 1;
+            let before = difference - self.mean;
+            self.mean += before / self.rows as f64;
+            self.scatter += before * (difference - self.mean);
+        }
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The mean difference per row, in nats; NaN if a difference is not finite.
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// The standard error of the mean; infinite for fewer than five rows.
+    pub fn standard_error(&self) -> f64 {
+        let rows = self.rows as f64;
+        match self.rows < FEWEST_ROWS {
+            true => f64::INFINITY,
+            false => (self.scatter / (rows - 1.0) / rows).sqrt(),
+        }
+    }
+
+    /// Whether the first loss is larger by more than this number of standard errors and .005 nats, or not finite.
+    pub(crate) fn is_above(&self, standard_errors: f64) -> bool {
+        let limit = NEGLIGIBLE.max(standard_errors * self.standard_error());
+        let mean = self.mean;
+        // NaN is never small enough.
+        let is_small = mean <= limit;
+        self.rows >= FEWEST_ROWS && !is_small
+    }
+
+    /// Whether the first loss is larger by more than two standard errors and .005 nats, or not finite. Fewer than five rows are not
+    /// judged.
+    pub fn is_worse(&self) -> bool {
+        self.is_above(CERTAIN)
+    }
+}
+
+/// What the average over draws of the weights is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// The network with the posterior's mean as its weights.
+    Mean,
+    /// The first draw, where the mean of the weights is no network, as that of an ensemble.
+    FirstDraw,
+}
+
+/// The average over draws beside simpler predictions, on validation rows.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ValidationComparison {
+    /// The optimiser steps of the posterior.
+    pub step: u64,
+    /// What the average is compared with.
+    pub reference: Reference,
+    /// The negative log-likelihood under the average of the draws minus that under the reference.
+    pub difference: PairedDifference,
+    /// That under the average of the draws, for classes.
+    loss: PairedDifference,
+    /// The number of rows of each class.
+    classes: Vec<u64>,
+}
+
+impl ValidationComparison {
+    pub(crate) fn new(step: u64, reference: Reference) -> Self {
+        Self {
+            step,
+            reference,
+            difference: PairedDifference::default(),
+            loss: PairedDifference::default(),
+            classes: Vec::new(),
+        }
+    }
+
+    /// Adds the losses of rows under the average and under the reference.
+    pub(crate) fn add(&mut self, average: &[f64], reference: &[f64]) {
+        let differences = average.iter().zip(reference);
+        self.difference
+            .add(differences.map(|(one, other)| one - other));
+    }
+
+    /// Adds the losses under the average, and the classes, of rows.
+    pub(crate) fn add_classes(
+        &mut self,
+        average: &[f64],
+        classes: impl IntoIterator<Item = usize>,
+    ) {
+        self.loss.add(average.iter().copied());
+        for class in classes {
+            if class >= self.classes.len() {
+                self.classes.resize(class + 1, 0);
+            }
+            self.classes[class] += 1;
+        }
+    }
+
+    /// By how much the predictions of classes are worse than the frequencies of the classes, in nats per row, if they
+    /// are.
+    fn worse_than_constant(&self) -> Option<f64> {
+        let constant = entropy(&self.classes)?;
+        let excess = self.loss.mean() - constant;
+        let limit = NEGLIGIBLE.max(CERTAIN * self.loss.standard_error());
+        let is_fine = self.loss.rows() < FEWEST_ROWS || excess <= limit;
+        (!is_fine).then_some(excess)
+    }
+
+    /// What is wrong, in a sentence for each part.
+    fn problems(&self) -> Vec<String> {
+        let rows = self.difference.rows();
+        let worse = self.difference.is_worse().then(|| {
+            let (mean, error) = (self.difference.mean(), self.difference.standard_error());
+            let (reference, cure) = match self.reference {
+                Reference::Mean => (
+                    "the network with the mean weights",
+                    "predict with the mean, or train with a larger prior precision or smaller initial deviations",
+                ),
+                Reference::FirstDraw => (
+                    "its first member alone",
+                    "members differ too much; train them longer",
+                ),
+            };
+            format!(
+                "on {rows} validation rows the average over draws is worse than {reference}, by {mean:.3} ± {error:.3} \
+                 nats per row: {cure}"
+            )
+        });
+        let constant = self.worse_than_constant().map(|excess| {
+            format!(
+                "on {rows} validation rows the average over draws is worse than the frequencies of the classes, by \
+                 {excess:.3} nats per row"
+            )
+        });
+        worse.into_iter().chain(constant).collect()
+    }
+}
+
+/// The entropy of frequencies, in nats; `None` without rows.
+pub(crate) fn entropy(counts: &[u64]) -> Option<f64> {
+    let total = counts.iter().sum::<u64>();
+    (total > 0).then(|| {
+        let shares = counts.iter().filter(|&&count| count > 0);
+        let shares = shares.map(|&count| count as f64 / total as f64);
+        -shares.map(|share| share * share.ln()).sum::<f64>()
+    })
+}
+
+/// The loss of training rows at draws of the posterior, and at its mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossAtDraws {
+    /// L(c), the mean loss of a row at the mean weights, in nats.
+    pub at_mean: f64,
+    /// E_q L, the mean loss of a row at draws.
+    pub at_draws: f64,
+    /// The standard error of E_q L − L(c).
+    pub standard_error: f64,
+    /// L₀, the mean loss of a constant prediction, if it is known.
+    pub constant: Option<f64>,
+    /// N, the number of training examples.
+    pub train_len: usize,
+    /// D, the number of random weights.
+    pub weights: usize,
+}
+
+impl LossAtDraws {
+    /// N (E_q L − L(c)), in nats.
+    pub fn nats(&self) -> f64 {
+        self.train_len as f64 * (self.at_draws - self.at_mean)
+    }
+
+    /// What a useful posterior loses at most, in nats.
+    pub fn limit(&self) -> f64 {
+        let of_weights = 0.5 * self.weights as f64;
+        let learned = self.constant.map(|constant| {
+            let learned = self.train_len as f64 * (constant - self.at_mean);
+            0.5 * learned.max(0.0)
+        });
+        learned.map_or(of_weights, |learned| learned.min(of_weights))
+    }
+
+    /// Whether draws of the weights destroy the fit: they lose more than the limit, by two standard errors.
+    pub fn is_destroyed(&self) -> bool {
+        let error = self.train_len as f64 * self.standard_error;
+        // NaN is never small enough.
+        let is_small = self.nats() - CERTAIN * error <= self.limit();
+        !is_small
+    }
+
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.is_destroyed().then(|| {
+            let lost = match self.constant {
+                Some(constant) => format!("a constant prediction has {constant:.3}"),
+                None => format!("half a nat per weight is {:.0} nats", self.limit()),
+            };
+            format!(
+                "draws of the weights destroy the fit: the training loss is {:.3} at the mean and {:.3} ± {:.3} at \
+                 draws, {:.0} nats in all ({lost}): the deviations are too large; use a larger prior precision or \
+                 smaller initial deviations, or train longer",
+                self.at_mean,
+                self.at_draws,
+                self.standard_error,
+                self.nats()
+            )
+        })
+    }
+}
+
+/// What is known about a fit.
+///
+/// [`Bayesian::verdict`](crate::Bayesian::verdict) returns what its last validation found, and a
+/// [`Trainer`](crate::train::Trainer) compares the losses at draws with that at the mean when it ends.
+/// [`with_arrival`](Self::with_arrival) adds the result of an [`ArrivalTest`](crate::diagnostics::ArrivalTest).
+///
+/// ```
+/// use burn_bayes::diagnostics::Verdict;
+///
+/// fn report(verdict: &Verdict) {
+///     // Converged or not, and what is wrong with it.
+///     println!("{verdict}");
+///     if verdict.is_unusable() {
+///         println!("do not predict with this posterior");
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// Whether the training ended before the algorithm learned deviations: the posterior is its initial one around the
+    /// trained mean.
+    pub is_unfinished: bool,
+    /// The predictions on the rows of the last validation.
+    pub validation: Option<ValidationComparison>,
+    /// The losses at draws.
+    pub draws: Option<LossAtDraws>,
+    /// The distance from the best of the family, and the number of weights.
+    pub(crate) arrival: Option<(Arrival, usize)>,
+}
+
+impl Verdict {
+    /// The same with the result of an arrival test of a posterior of this number of weights.
+    #[must_use]
+    pub fn with_arrival(self, arrival: Arrival, weights: usize) -> Self {
+        Self {
+            arrival: Some((arrival, weights)),
+            ..self
+        }
+    }
+
+    /// The same with the losses at draws.
+    #[must_use]
+    pub fn with_draws(self, draws: LossAtDraws) -> Self {
+        Self {
+            draws: Some(draws),
+            ..self
+        }
+    }
+
+    /// Whether the posterior has converged, if it was tested.
+    pub fn convergence(&self) -> Option<Convergence> {
+        self.arrival
+            .map(|(arrival, weights)| arrival.convergence(weights))
+    }
+
+    /// Whether predictions with this posterior are worse than those of its mean, or of a constant, or it has no
+    /// deviations of its own yet. A posterior that has not converged may predict well near the data.
+    pub fn is_unusable(&self) -> bool {
+        !self.serious().is_empty()
+    }
+
+    /// What is wrong, a sentence each, without capital letters and full stops.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = self.serious();
+        problems.extend(self.arrival.and_then(|(arrival, weights)| {
+            let (excess, error) = (arrival.excess(), arrival.standard_error);
+            match arrival.convergence(weights) {
+                Convergence::Converged => None,
+                Convergence::NotConverged => Some(format!(
+                    "not converged: estimated KL gap to the best Gaussian of this family {excess:.1} nats ({weights} \
+                     weights); uncertainty far from the data may be wrong"
+                )),
+                Convergence::Undetermined if error.is_finite() => Some(format!(
+                    "undetermined: the estimated KL gap to the best Gaussian of this family is {excess:.1} ± \
+                     {error:.1} nats ({weights} weights); test with more pairs of draws"
+                )),
+                Convergence::Undetermined => Some(format!(
+                    "undetermined: the deviations of {} of {weights} weights are smaller than the rounding of the \
+                     weights",
+                    arrival.undetermined
+                )),
+            }
+        }));
+        problems
+    }
+
+    /// The problems that make predictions unusable.
+    fn serious(&self) -> Vec<String> {
+        let unfinished = self.is_unfinished.then(|| {
+            "the training ended in its first stage, in which only the mean learns: the deviations are the initial ones; \
+             train longer, or set a shorter `mean_stage`"
+                .to_owned()
+        });
+        let validation = self
+            .validation
+            .iter()
+            .flat_map(ValidationComparison::problems);
+        let draws = self.draws.iter().filter_map(LossAtDraws::problem);
+        unfinished
+            .into_iter()
+            .chain(validation)
+            .chain(draws)
+            .collect()
+    }
+
+    /// Logs a warning for everything that makes predictions unusable.
+    pub(crate) fn warn(&self) {
+        for problem in self.serious() {
+            log::warn!("this fit should not be used: {problem}");
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let problems = self.problems();
+        match (problems.is_empty(), self.convergence()) {
+            (false, _) => f.write_str(&problems.join("; ")),
+            (true, Some(_)) => f.write_str("converged, and no problem was found"),
+            (true, None) => f.write_str("no problem was found"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn differences(values: &[f64]) -> PairedDifference {
+        let mut difference = PairedDifference::default();
+        difference.add(values.iter().copied());
+        difference
+    }
+
+    #[test]
+    fn a_difference_is_judged_by_two_standard_errors() {
+        // The standard error of the mean of −1, 0, …, 4 is √(3.5/6).
+        let shifted = |shift: f64| differences(&[-1.0, 0.0, 1.0, 2.0, 3.0, 4.0].map(|v| v + shift));
+        let known = shifted(0.0);
+        assert!((known.mean() - 1.5).abs() < 1e-12);
+        assert!((known.standard_error() - (3.5_f64 / 6.0).sqrt()).abs() < 1e-12);
+        assert!(!known.is_worse() && shifted(0.1).is_worse());
+        assert!(!differences(&[1.0; 4]).is_worse() && differences(&[1.0; 5]).is_worse());
+        assert!(!differences(&[0.0; 9]).is_worse() && !differences(&[-1.0; 9]).is_worse());
+        for not_finite in [f64::NAN, f64::INFINITY] {
+            assert!(differences(&[0.0, 0.0, 0.0, 0.0, not_finite]).is_worse());
+        }
+    }
+
+    fn losses(at_mean: f64, at_draws: f64, constant: Option<f64>) -> LossAtDraws {
+        LossAtDraws {
+            at_mean,
+            at_draws,
+            standard_error: 0.01,
+            constant,
+            train_len: 800,
+            weights: 20_000,
+        }
+    }
+
+    #[test]
+    fn draws_that_lose_what_the_mean_has_learned_destroy_the_fit() {
+        let ten = Some(10_f64.ln());
+        assert!(losses(0.01, 2.3, ten).is_destroyed());
+        assert!(losses(0.01, 1.3, ten).is_destroyed());
+        assert!(!losses(0.01, 0.2, ten).is_destroyed());
+        // Nothing was learned, and nothing is lost.
+        assert!(!losses(2.3, 2.31, ten).is_destroyed());
+        // Half a nat per weight are 12.5 nats per row.
+        assert!(
+            !losses(0.01, 12.0, None).is_destroyed() && losses(0.01, 13.0, None).is_destroyed()
+        );
+        assert!(losses(0.01, f64::NAN, ten).is_destroyed());
+        assert!(losses(0.01, f64::INFINITY, None).is_destroyed());
+    }
+
+    #[test]
+    fn a_verdict_says_what_is_wrong() {
+        let fine = Verdict::default();
+        assert!(!fine.is_unusable() && fine.problems().is_empty());
+        assert_eq!(fine.to_string(), "no problem was found");
+
+        let mut validation = ValidationComparison::new(7, Reference::Mean);
+        let (average, mean) = ([2.3; 20], [0.05; 20]);
+        validation.add(&average, &mean);
+        validation.add_classes(&average, (0..20).map(|row| row % 2));
+        let unfinished = Verdict {
+            is_unfinished: true,
+            validation: Some(validation),
+            ..Verdict::default()
+        };
+        let verdict = unfinished.with_draws(losses(0.01, 2.3, Some(2.3)));
+        assert!(verdict.is_unusable());
+        let problems = verdict.problems();
+        for (problem, part) in problems.iter().zip([
+            "first stage",
+            "worse than the network with the mean weights, by 2.250 ± 0.000",
+            "worse than the frequencies of the classes, by 1.607",
+            "destroy the fit",
+        ]) {
+            assert!(problem.contains(part), "{problem}");
+        }
+        assert_eq!(problems.len(), 4);
+    }
+}
