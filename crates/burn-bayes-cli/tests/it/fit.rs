@@ -290,6 +290,42 @@ fn a_fit_is_judged_beside_plain_models() {
 }
 
 #[test]
+fn a_class_of_two_rows_is_in_both_parts() {
+    let place = Workplace::new();
+    let rows = (0..40).map(|row| format!("{row},{}\n", ["low", "high"][row % 2]));
+    let rare = "50,rare\n51,rare\n";
+    place.write(
+        "rare.csv",
+        &format!("x,kind\n{}{rare}", rows.collect::<String>()),
+    );
+    let fit = "fit --data rare.csv --target kind --task classification --model linear --method exact --out run";
+    let (code, message) = place.failure(fit);
+    assert!(code == 0 || code == 4, "{message}");
+    let held_out = crate::predict::column(&place.read("run/validation.csv"), "target");
+    assert_eq!(
+        held_out.iter().filter(|&class| class == "rare").count(),
+        1,
+        "{held_out:?}"
+    );
+}
+
+#[test]
+fn a_fit_without_held_out_rows_may_have_diverged_too() {
+    let place = Workplace::with_gap();
+    // One step of a rate at which the mean leaves the data.
+    let fit = format!(
+        "{GAP} --validation 0 --optimizer sgd --lr 0.5 --epochs 1 --batch-size 150 --out run"
+    );
+    let fit = fit.replace("--epochs 60 --batch-size 10 ", "");
+    let (code, message) = place.failure(&fit);
+    assert_eq!(code, 4, "{message}");
+    assert!(
+        message.contains("diverged") || message.contains("not finite"),
+        "{message}"
+    );
+}
+
+#[test]
 fn few_rows_are_fitted() {
     let (gap, moons) = (Workplace::with_gap(), Workplace::with_moons());
     for rows in [13, 20, 39] {

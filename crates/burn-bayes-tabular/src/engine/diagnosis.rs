@@ -120,7 +120,7 @@ impl Diagnosis {
     fn arrived(&self) -> [bool; 2] {
         let is_mean_worse = self.decrement > self.scale_gain;
         let is_arrived = |gain: f64, is_worse: bool| {
-            self.is_arrived() || !(is_worse || share(gain, self.weights) > TRUSTED)
+            self.is_arrived() || !is_worse && share(gain, self.weights) <= TRUSTED
         };
         [
             is_arrived(self.decrement, is_mean_worse),
@@ -141,7 +141,8 @@ impl Diagnosis {
             false => format!("have not arrived{CONSEQUENCE}"),
         };
         // An estimate of nearly nothing may be below zero.
-        let (decrement, gain) = (self.decrement.max(0.0), self.scale_gain.max(0.0));
+        let shown = |gain: f64| if gain < 0.0 { 0.0 } else { gain };
+        let (decrement, gain) = (shown(self.decrement), shown(self.scale_gain));
         let mut sentences = vec![
             format!("The mean {mean}: a better one would gain {decrement:.1} nats."),
             format!("The deviations {deviations}: better ones would gain {gain:.1} nats."),
@@ -280,9 +281,11 @@ pub fn diagnose(
     }))
 }
 
-/// What the gains of a better mean and of better deviations say about a fit.
+/// What the gains of a better mean and of better deviations say about a fit. One whose gains are not numbers is not to
+/// be used.
 fn arrival_verdict([decrement, scale_gain]: [f64; 2], weights: usize) -> Verdict {
     match decrement + scale_gain {
+        excess if excess.is_nan() => Verdict::DoNotUse,
         _ if share(decrement, weights) > UNUSABLE => Verdict::DoNotUse,
         excess if share(excess, weights) > TRUSTED => Verdict::LookCloser,
         _ => Verdict::Trust,
@@ -312,4 +315,24 @@ fn arrival(fit: &Fit<'_>) -> Result<Arrival> {
         .with_pairs(pairs.clamp(PAIRS.0, PAIRS.1))
         .with_seed(fit.settings.seed);
     Ok(test.measure(&fit.network, fit.posterior, batches)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gains_that_are_no_numbers_are_not_trusted() {
+        let (nan, infinite) = (f64::NAN, f64::INFINITY);
+        for gains in [
+            [nan, 0.0],
+            [0.0, nan],
+            [infinite, -infinite],
+            [infinite, 0.0],
+        ] {
+            assert_eq!(arrival_verdict(gains, 10), Verdict::DoNotUse, "{gains:?}");
+        }
+        assert_eq!(arrival_verdict([0.1, -0.1], 10), Verdict::Trust);
+        assert_eq!(arrival_verdict([0.0, infinite], 10), Verdict::LookCloser);
+    }
 }

@@ -60,14 +60,16 @@ pub struct ProcessDistance {
 
 impl ProcessComparison {
     fn new([rows, around]: [ProcessDistance; 2], method: Method) -> Self {
-        let mean = rows.mean.max(around.mean);
+        // Both comparisons are false if a mean is not a number.
+        let are_means_within = |limit: f64| rows.mean <= limit && around.mean <= limit;
         let [trusted_rows, trusted_around] = TRUSTED;
-        let is_trusted =
-            mean <= MEAN[0] && rows.deviation <= trusted_rows && around.deviation <= trusted_around;
-        let verdict = match (is_trusted, mean > MEAN[1]) {
+        let is_trusted = are_means_within(MEAN[0])
+            && rows.deviation <= trusted_rows
+            && around.deviation <= trusted_around;
+        let verdict = match (is_trusted, are_means_within(MEAN[1])) {
             (true, _) => Verdict::Trust,
-            (false, false) => Verdict::LookCloser,
-            (false, true) => Verdict::DoNotUse,
+            (false, true) => Verdict::LookCloser,
+            (false, false) => Verdict::DoNotUse,
         };
         let cure = match method {
             Method::Vifa => {
@@ -225,6 +227,10 @@ mod tests {
         assert_eq!(verdict(off(0.0, 0.0), off(0.0, 0.36)), Verdict::LookCloser);
         assert_eq!(verdict(off(0.0, 0.0), off(1.1, 0.0)), Verdict::LookCloser);
         assert_eq!(verdict(off(3.1, 0.0), off(0.0, 0.0)), Verdict::DoNotUse);
+        assert_eq!(
+            verdict(off(f64::NAN, 0.0), off(0.0, 0.0)),
+            Verdict::DoNotUse
+        );
         let wide = ProcessDistance {
             deviation_ratio: 1.1,
             ..off(0.5, 0.1)
