@@ -105,34 +105,6 @@ pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
     }
 }
 
-/// The first epoch (from 1) at whose end the posterior is learned: before, a first stage may train the mean only, or no
-/// two iterates are collected.
-pub(crate) fn first_learned_epoch(settings: &FitSettings, rows: usize) -> usize {
-    let is_staged = match settings.method {
-        Method::Vifa | Method::MeanField => true,
-        Method::Slang
-        | Method::Vogn
-        | Method::Von
-        | Method::Vadam
-        | Method::Ivon
-        | Method::Nagvac => settings.initial_deviation.is_none(),
-        _ => false,
-    };
-    let steps_before = match settings.method {
-        Method::Swag => second_iterate(settings, rows, SWAG_ITERATES),
-        Method::FactorAnalysis => second_iterate(settings, rows, ANALYSED_ITERATES),
-        _ if is_staged => longest_mean_stage(settings, rows),
-        _ => 0,
-    };
-    let epochs = steps_before as usize / settings.steps_of_epoch(rows);
-    (epochs + 1).min(settings.epochs(rows))
-}
-
-fn second_iterate(settings: &FitSettings, rows: usize, iterates: u64) -> u64 {
-    let (start, interval) = last_quarter(settings, rows, iterates);
-    start + interval
-}
-
 fn vifa(settings: &FitSettings, rows: usize) -> VifaConfig {
     let preset = settings.preset();
     variational(VifaConfig::new(rows), settings)
@@ -142,14 +114,10 @@ fn vifa(settings: &FitSettings, rows: usize) -> VifaConfig {
 }
 
 fn mean_stage(settings: &FitSettings, rows: usize) -> MeanStage {
+    let at_most = (MEAN_STAGE * settings.steps(rows) as f64) as u64;
     MeanStage::UntilArrival {
-        at_most: Some(longest_mean_stage(settings, rows)),
+        at_most: Some(at_most),
     }
-}
-
-/// The largest number of steps in which only the mean learns.
-fn longest_mean_stage(settings: &FitSettings, rows: usize) -> u64 {
-    (MEAN_STAGE * settings.steps(rows) as f64) as u64
 }
 
 fn variational(config: VifaConfig, settings: &FitSettings) -> VifaConfig {
@@ -291,36 +259,6 @@ pub(super) fn rates(settings: &FitSettings, rows: usize) -> StagedLearningRate {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn early_stopping_waits_for_the_posterior() {
-        let first = |method: Method, text: &str| {
-            let mut settings: FitSettings = toml::from_str(text).unwrap();
-            settings.method = method;
-            first_learned_epoch(&settings, 100)
-        };
-        // 100 rows in batches of 32: 4 steps for each of 50 epochs; 0.3 of 200 steps are 60.
-        let fifty = "epochs = 50";
-        for method in [
-            Method::Vifa,
-            Method::Slang,
-            Method::Von,
-            Method::Vadam,
-            Method::Nagvac,
-        ] {
-            assert_eq!(first(method, fifty), 16, "{method}");
-        }
-        assert_eq!(
-            first(Method::Slang, "epochs = 50\ninitial_deviation = 0.1"),
-            1
-        );
-        for method in [Method::Map, Method::Laplace, Method::Vafc] {
-            assert_eq!(first(method, fifty), 1, "{method}");
-        }
-        // Iterates are collected from step 150.
-        assert!(first(Method::Swag, fifty) > 37);
-        assert_eq!(first(Method::Vifa, "epochs = 1"), 1);
-    }
 
     #[test]
     fn a_method_uses_the_settings_that_the_table_lists_for_it() {

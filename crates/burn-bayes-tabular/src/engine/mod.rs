@@ -38,7 +38,6 @@ pub(crate) use importance::ImportanceWeights;
 pub use importance::{Importance, ImportanceRatios};
 pub(crate) use laplace::completed;
 pub(crate) use likelihood::is_simple;
-pub(crate) use method::first_learned_epoch;
 pub use method::rank;
 pub use motion::Motion;
 pub(crate) use prior_draw::prior_draw;

@@ -21,6 +21,7 @@ use super::prior::{LayerPrecisions, LearnedPrior, prior};
 use super::trained_model::TrainedModel;
 use super::{EpochRecord, Observer};
 use crate::error::{Result, TabularError};
+use crate::files::{HASH_START, hashed};
 use crate::network::{Batch, MeanLoss, Network};
 use crate::random::shuffled;
 use crate::rows::TrainingSet;
@@ -187,6 +188,10 @@ impl Training<'_> {
             noise_precisions = self.noise_of_folds(&learner, &optimizer, &rates, observer)?;
         }
         let learner = learner.with_noise_precisions(&noise_precisions);
+        let first_spread = posterior_so_far(&learner)?
+            .as_ref()
+            .map(spread)
+            .transpose()?;
         let mut trainer = Trainer::new(learner, optimizer, rates).with_epochs(self.epochs());
         let mut earlier_mean = None;
         if let Some(checkpoint) = checkpoint {
@@ -201,6 +206,7 @@ impl Training<'_> {
             noise_precisions,
             learned_prior: self.first_prior.clone(),
             earlier_mean,
+            first_spread,
         };
         let learner = self.train(trainer, &mut watched)?;
         let posterior = learner.posterior()?;
@@ -254,6 +260,7 @@ impl Training<'_> {
                 noise_precisions: self.noise_precisions.clone(),
                 learned_prior: self.first_prior.clone(),
                 earlier_mean: None,
+                first_spread: None,
             };
             let trainer = Trainer::new(learner.clone(), optimizer.clone(), rates.clone());
             training.train(trainer.with_epochs(split.last()), &mut watched)?;
@@ -262,6 +269,19 @@ impl Training<'_> {
             }
         }
         Ok(variances.into_iter().map(f64::recip).collect())
+    }
+
+    /// Whether the training has not begun to learn this posterior. In a first stage, in which only the mean is trained,
+    /// the variances are those before the first step, of which this is the hash.
+    fn is_before(
+        &self,
+        first_spread: Option<u64>,
+        posterior: Option<&FactorPosterior>,
+    ) -> Result<bool> {
+        Ok(match posterior {
+            Some(posterior) => first_spread == Some(spread(posterior)?),
+            None => self.settings.method.is_of_iterates(),
+        })
     }
 
     /// The current model; a point estimate if the posterior needs more iterates.
@@ -386,6 +406,8 @@ struct Watched<'a, 'b> {
     learned_prior: Option<LayerPrecisions>,
     /// The posterior's mean before the last quarter of the epochs.
     earlier_mean: Option<Vec<f32>>,
+    /// A hash of the posterior's variances before the first step.
+    first_spread: Option<u64>,
 }
 
 /// Why a training failed.
@@ -398,6 +420,16 @@ impl From<burn_bayes::Error> for Failure {
     fn from(error: burn_bayes::Error) -> Self {
         Self::Training(error)
     }
+}
+
+/// A hash of the variances of a posterior.
+fn spread(posterior: &FactorPosterior) -> burn_bayes::Result<u64> {
+    let variances = posterior.variance()?.into_data();
+    let variances = variances.iter::<f32>();
+    Ok(hashed(
+        HASH_START,
+        variances.map(|value| value.to_bits().into()),
+    ))
 }
 
 impl Watched<'_, '_> {
@@ -453,9 +485,15 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
             epochs,
             loss: summary.loss,
         };
-        let snapshot = || {
-            self.training
-                .snapshot(model, &self.noise_precisions, self.learned_prior.as_ref())
+        let snapshot = || -> Result<TrainedModel> {
+            let learned_prior = self.learned_prior.as_ref();
+            let noise_precisions = &self.noise_precisions;
+            let snapshot = self
+                .training
+                .snapshot(model, noise_precisions, learned_prior)?;
+            let posterior = snapshot.posterior();
+            let is_before = self.training.is_before(self.first_spread, posterior)?;
+            Ok(snapshot.before_posterior(is_before))
         };
         Ok(self.observer.epoch(&record, &snapshot))
     }

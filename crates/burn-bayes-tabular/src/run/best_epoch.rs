@@ -13,8 +13,6 @@ use crate::error::Result;
 pub(super) struct BestEpoch {
     /// Scored epochs without a better one after which the training stops.
     patience: usize,
-    /// The first epoch (from 1) that may be the best.
-    first: usize,
     best: Option<Best>,
     /// Scored epochs since the best one.
     waited: usize,
@@ -30,11 +28,10 @@ struct Best {
 }
 
 impl BestEpoch {
-    /// Of a training that goes on after these epochs, in which the epochs before `first` (from 1) do not count.
-    pub(super) fn new(patience: usize, first: usize, recorded: &[EpochMetrics]) -> Self {
+    /// Of a training that goes on after these epochs.
+    pub(super) fn new(patience: usize, recorded: &[EpochMetrics]) -> Self {
         let mut found = Self {
             patience,
-            first,
             best: None,
             waited: 0,
         };
@@ -67,7 +64,8 @@ impl BestEpoch {
     /// Counts an epoch; the best one without its model, if it is this one.
     fn count(&mut self, metrics: &EpochMetrics) -> Option<&mut Best> {
         let epoch = metrics.record.epoch;
-        let nll = metrics.validation.filter(|_| epoch >= self.first)?.nll;
+        let score = metrics.validation.filter(|score| !score.before_posterior)?;
+        let nll = score.nll;
         let is_worse = |best: &Best| nll.partial_cmp(&best.nll) != Some(Ordering::Less);
         if self.best.as_ref().is_some_and(is_worse) {
             self.waited += 1;
@@ -126,9 +124,11 @@ mod tests {
                 epochs: 100,
                 loss: 1.0,
             },
-            validation: nll
-                .is_finite()
-                .then_some(ValidationScore { nll, error: 0.0 }),
+            validation: nll.is_finite().then_some(ValidationScore {
+                nll,
+                error: 0.0,
+                before_posterior: false,
+            }),
         }
     }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn patience_counts_the_epochs_that_were_scored() {
         let nan = f64::NAN;
-        let mut best = BestEpoch::new(3, 1, &recorded(&[1.0, nan, nan, nan, nan, 2.0, nan, 3.0]));
+        let mut best = BestEpoch::new(3, &recorded(&[1.0, nan, nan, nan, nan, 2.0, nan, 3.0]));
         let goes_on = best.add(&metrics(9, nan), UNUSED).unwrap();
         assert_eq!(goes_on, ControlFlow::Continue(()));
         let ends = best.add(&metrics(10, 1.5), UNUSED).unwrap();
@@ -153,19 +153,31 @@ mod tests {
 
     #[test]
     fn epochs_before_the_posterior_is_learned_do_not_count() {
-        let mut best = BestEpoch::new(2, 5, &recorded(&[0.1, 0.5, 0.6, 0.7, 2.0, 1.0, 1.5]));
+        let before = |epoch, nll| {
+            let mut metrics = metrics(epoch, nll);
+            metrics.validation.as_mut().unwrap().before_posterior = true;
+            metrics
+        };
+        let stage = [
+            before(1, 0.1),
+            before(2, 0.5),
+            before(3, 0.6),
+            before(4, 0.7),
+        ];
+        let after = [(5, 2.0), (6, 1.0), (7, 1.5)].map(|(epoch, nll)| metrics(epoch, nll));
+        let mut best = BestEpoch::new(2, &[&stage[..], &after].concat());
         let ends = best.add(&metrics(8, 1.2), UNUSED).unwrap();
         assert_eq!(ends, ControlFlow::Break(()));
         assert!(matches!(best.into_best(), Some((6, None))));
-        let mut early = BestEpoch::new(1, 9, &recorded(&[0.1, 0.5, 0.6]));
-        let goes_on = early.add(&metrics(4, 0.9), UNUSED).unwrap();
+        let mut early = BestEpoch::new(1, &stage[..3]);
+        let goes_on = early.add(&stage[3], UNUSED).unwrap();
         assert_eq!(goes_on, ControlFlow::Continue(()));
         assert!(early.into_best().is_none());
     }
 
     #[test]
     fn the_least_nll_is_best() {
-        let mut best = BestEpoch::new(5, 1, &recorded(&[3.0, 1.0, 2.0, f64::NAN, 1.5, 1.0]));
+        let mut best = BestEpoch::new(5, &recorded(&[3.0, 1.0, 2.0, f64::NAN, 1.5, 1.0]));
         let goes_on = best.add(&metrics(7, 1.2), UNUSED).unwrap();
         assert_eq!(goes_on, ControlFlow::Continue(()));
         let ends = best.add(&metrics(8, 1.1), UNUSED).unwrap();

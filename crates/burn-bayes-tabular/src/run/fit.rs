@@ -291,8 +291,7 @@ impl FolderFit {
             watched.map(|rows| WatchedRows::new(rows, training_set, settings, self.weights));
         let patience = settings.patience.filter(|_| watched.is_some());
         let recorded = self.folder.metrics()?;
-        let first = engine::first_learned_epoch(settings, training_set.rows());
-        let best = patience.map(|patience| BestEpoch::new(patience, first, &recorded));
+        let best = patience.map(|patience| BestEpoch::new(patience, &recorded));
         let mut keeper = RunRecorder {
             fit: self,
             watched,
