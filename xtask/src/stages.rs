@@ -190,8 +190,9 @@ fn ci(request: &Request) -> Outcome {
         });
         let word = if outcome.is_ok() { "ok" } else { "FAILED" };
         let line = format!(
-            "{name:<9} {word:<6} {:>7.1} s",
-            started.elapsed().as_secs_f64()
+            "{name:<9} {word:<6} {:>7.1} s{}",
+            started.elapsed().as_secs_f64(),
+            skipped(name, &request.root)?
         );
         println!("ci: {line}");
         lines.push(line);
@@ -201,6 +202,34 @@ fn ci(request: &Request) -> Outcome {
     }
     println!("\nci passed:\n  {}", lines.join("\n  "));
     Ok(())
+}
+
+/// What a stage left out for want of data sets, for its line in the summary.
+fn skipped(stage: &str, root: &Path) -> Result<String, String> {
+    match stage {
+        "test" if data_folder(root).is_none() => Ok("  skipped: tests that need data sets".into()),
+        "findings" => {
+            let names = skipped_findings(&findings_folder(root)?);
+            Ok(match names.len() {
+                0 => String::new(),
+                count => format!(
+                    "  skipped: {count} experiments without data sets ({})",
+                    names.join(", ")
+                ),
+            })
+        }
+        _ => Ok(String::new()),
+    }
+}
+
+/// The experiments that `papers` skipped, from the folder of its results.
+fn skipped_findings(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_to_string(folder.join("skipped.txt")).unwrap_or_default();
+    names.lines().map(String::from).collect()
+}
+
+fn findings_folder(root: &Path) -> Result<PathBuf, String> {
+    Ok(workspace::target_folder(root)?.join("findings"))
 }
 
 fn fmt(request: &Request) -> Outcome {
@@ -390,19 +419,26 @@ fn examples(request: &Request) -> Outcome {
     Ok(())
 }
 
-/// In a new folder, because what it finds there it does not compute again.
+/// In a new folder, because what it finds there it does not compute again. Without the folder of the data sets, most
+/// experiments are skipped, which the summary says; a folder that lacks some of them is an error.
 fn findings(request: &Request) -> Outcome {
     cargo(&request.root, &["build", "--workspace", "--bins"]).run()?;
     let target = workspace::target_folder(&request.root)?;
-    let out = target.join("findings");
+    let out = findings_folder(&request.root)?;
     if out.exists() {
         std::fs::remove_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
     let name = format!("papers{}", std::env::consts::EXE_SUFFIX);
     let papers = Step::new(target.join("debug").join(name), &request.root);
-    with_data(papers, data_folder(&request.root).as_deref())
+    let data = data_folder(&request.root);
+    let skips: &[&str] = match data {
+        Some(_) => &[],
+        None => &["--skip-missing"],
+    };
+    with_data(papers, data.as_deref())
         .arguments(&["all", "--quick", "--out"])
         .arguments(&[out.to_string_lossy()])
+        .arguments(skips)
         .run()
 }
 
@@ -488,6 +524,16 @@ mod tests {
         assert_eq!(libtest_arguments(true, &rest), rest);
         let without = ["name", "--skip", "needs_data::"];
         assert_eq!(libtest_arguments(false, &rest), without);
+    }
+
+    #[test]
+    fn experiments_without_data_are_in_the_summary() {
+        let folder = std::env::temp_dir().join(format!("xtask-findings-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        assert!(skipped_findings(&folder).is_empty());
+        std::fs::write(folder.join("skipped.txt"), "E5\nE6\n").unwrap();
+        assert_eq!(skipped_findings(&folder), ["E5", "E6"]);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -101,6 +101,7 @@ fn rust(file: &TextFile) -> Vec<String> {
     if !is_test_file(path) {
         problems.extend(length(path, &source));
         problems.extend(backends(path, &source));
+        problems.extend(renames(path, &source));
     }
     problems
 }
@@ -130,6 +131,23 @@ fn unfinished(path: &str, source: &Source<'_>) -> Vec<String> {
             wrong_lines(path, &text, &message, |line| line.contains(word))
         })
         .collect()
+}
+
+/// Renames outside the functions that first wait until the bytes are on the disk.
+fn renames(path: &str, source: &Source<'_>) -> Vec<String> {
+    const PLACES: [&str; 3] = [
+        "crates/burn-bayes-data/src/source.rs",
+        "crates/burn-bayes/src/posterior/storage.rs",
+        // Of a folder, whose files were written by the one before.
+        "crates/burn-bayes/src/posterior/mixture.rs",
+    ];
+    if PLACES.contains(&path) {
+        return Vec::new();
+    }
+    let message = "a file is renamed without `sync_all`; write it with `write_whole`";
+    wrong_lines(path, &source.without_literals(), message, |line| {
+        line.contains("fs::rename(") || line.contains(".persist(")
+    })
 }
 
 /// Code that names a backend, or that computes where the features of the build decide, outside the
@@ -343,6 +361,21 @@ mod tests {
         for line in ["a.rs:1:", "a.rs:2:", "a.rs:4:"] {
             assert!(problems.iter().any(|problem| problem.starts_with(line)));
         }
+    }
+
+    #[test]
+    fn files_are_renamed_only_where_they_are_on_the_disk() {
+        let source = "//! Writes.\nfn a() { std::fs::rename(a, b); }\n// .persist(c)\nfn b() { file.persist(c); }\n";
+        let found = |path: &str| rust(&file(path, source));
+        let of_renames = |path| {
+            let problems = found(path).into_iter();
+            problems
+                .filter(|problem| problem.contains("sync_all"))
+                .count()
+        };
+        assert_eq!(of_renames("crates/a/src/b.rs"), 3);
+        assert_eq!(of_renames("crates/burn-bayes-data/src/source.rs"), 0);
+        assert_eq!(of_renames("crates/a/tests/it/b.rs"), 0);
     }
 
     #[test]

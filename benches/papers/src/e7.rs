@@ -85,7 +85,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 draws: 20,
                 ..settings
             };
-            add(SHORT, method, rows, settings.identity())?;
+            add(SHORT, method, rows, settings)?;
         }
         return Ok(jobs);
     }
@@ -102,7 +102,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 ..settings
             };
             let method = format!("{method}, prior precision {prior}");
-            add(VALIDATION, method, rows, settings.identity())?;
+            add(VALIDATION, method, rows, settings)?;
         }
     }
     let rows = Rows {
@@ -111,7 +111,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         test: 10_000,
     };
     for (method, settings) in methods() {
-        add(TEST, method, rows, settings.identity())?;
+        add(TEST, method, rows, settings)?;
     }
     Ok(jobs)
 }

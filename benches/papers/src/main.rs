@@ -102,6 +102,9 @@ struct Arguments {
     /// Folder of all data sets; $BURN_BAYES_DATA, or `data`, by default
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Skip the experiments whose data sets are missing, which otherwise is an error at the end
+    #[arg(long)]
+    skip_missing: bool,
     /// Print one JSON object at the end in the place of tables
     #[arg(long)]
     json: bool,
@@ -121,6 +124,7 @@ impl Arguments {
             only: self.only,
             threads: jobs::threads(self.threads),
             data: data.unwrap_or_else(|| "data".into()),
+            skips_missing: self.skip_missing,
             json: self.json,
         }
     }

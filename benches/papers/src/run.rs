@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use burn_bayes_data::{NAMED_SETS, NamedSet};
 use burn_bayes_tabular::distinct::distinct;
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::files::make_folder;
+use burn_bayes_tabular::files::{make_folder, write_whole};
 use burn_bayes_tabular::jobs::{self, Job, ResultCache, Task, WorkerPool};
 use burn_bayes_tabular::settings::refused;
 use serde::{Deserialize, Serialize};
 
-use crate::console::{Lines, command_line, print, print_json};
+use crate::console::{Lines, command_line, print, print_json, tell};
 use crate::experiment::{Context, Effort, Experiment};
 use crate::findings::{Finding, Verdict};
 use crate::report::{Report, Row};
@@ -58,6 +58,8 @@ pub(crate) struct Request {
     pub(crate) only: Option<String>,
     pub(crate) threads: usize,
     pub(crate) data: PathBuf,
+    /// Whether experiments without data are left out on purpose.
+    pub(crate) skips_missing: bool,
     /// One JSON object at the end in the place of tables.
     pub(crate) json: bool,
 }
@@ -81,11 +83,12 @@ struct Outcome {
 ///
 /// # Errors
 ///
-/// An unknown experiment; one without its data, unless it is one of all; trouble with files.
+/// An unknown experiment; one without its data, unless it is to be skipped; trouble with files.
 pub(crate) fn run(request: &Request) -> Result<Vec<String>> {
     let mut outcomes = Vec::new();
     let mut skipped = Vec::new();
-    for experiment in chosen(&request.experiments)? {
+    let chosen = chosen(&request.experiments)?;
+    for &experiment in &chosen {
         if let Some(missing) = missing(experiment, &request.data) {
             let problem = format!(
                 "no data ({} is not there; give the folder with --data or BURN_BAYES_DATA, or {})",
@@ -120,10 +123,37 @@ pub(crate) fn run(request: &Request) -> Result<Vec<String>> {
         let named = |finding| (outcome.experiment, finding);
         outcome.findings.iter().map(named)
     });
-    Ok(findings
+    let failed: Vec<String> = findings
         .filter(|(_, finding)| finding.verdict == Verdict::Fails)
         .map(|(name, finding)| format!("{name}: {}", finding.claim))
-        .collect())
+        .collect();
+    tell_skipped(request, &skipped, chosen.len())?;
+    // Findings that failed are the worse news.
+    if failed.is_empty() && !skipped.is_empty() && !request.skips_missing {
+        let problem = "experiments without their data sets are not checked; bring the data sets as said above, or leave \
+                       the experiments out with --skip-missing";
+        return Err(TabularError::Data(problem.into()));
+    }
+    Ok(failed)
+}
+
+/// Says how many experiments were skipped, and writes their names to `skipped.txt` among the results.
+fn tell_skipped(request: &Request, skipped: &[&str], chosen: usize) -> Result<()> {
+    let file = request.out.join("skipped.txt");
+    if skipped.is_empty() {
+        return match file.exists() {
+            true => Ok(std::fs::remove_file(file)?),
+            false => Ok(()),
+        };
+    }
+    tell(format_args!(
+        "{} of {chosen} experiments skipped, because their data sets are missing: {}",
+        skipped.len(),
+        skipped.join(", ")
+    ));
+    make_folder(&request.out)?;
+    let lines: String = skipped.iter().map(|name| format!("{name}\n")).collect();
+    write_whole(&file, lines.as_bytes())
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Experiment>> {

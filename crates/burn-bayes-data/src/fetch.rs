@@ -200,10 +200,7 @@ impl Fetcher {
                 file.sha256
             )));
         }
-        unfinished
-            .persist(&path)
-            .map_err(|error| Failure::here(&path, error.error))?;
-        Ok(())
+        source::persist(unfinished, &path).map_err(|error| Failure::here(&path, error))
     }
 }
 

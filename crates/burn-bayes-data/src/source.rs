@@ -63,8 +63,8 @@ pub(crate) fn open(path: &Path) -> Result<(Plain<'static>, String), DataError> {
     Ok((plain(file, &name)?, name))
 }
 
-/// `path`, or `path` with `.gz` appended if only that exists.
-pub(crate) fn present(path: &Path) -> PathBuf {
+/// `path`, or `path` with `.gz` appended if only that exists: the file that a reader opens.
+pub fn present(path: &Path) -> PathBuf {
     let mut packed = path.as_os_str().to_owned();
     packed.push(".gz");
     let packed = PathBuf::from(packed);
@@ -142,9 +142,30 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
     make_folder_of(path)?;
     let mut file = temporary_beside(path).map_err(at_path(path))?;
     file.write_all(bytes).map_err(at_path(path))?;
-    file.persist(path)
-        .map_err(|error| at_path(path)(error.error))?;
+    persist(file, path).map_err(at_path(path))
+}
+
+/// Renames a complete temporary file to `path`. Its bytes are on the disk before, and the new name is after, so that a
+/// power failure leaves either the old file or the new one.
+///
+/// For this crate and `burn-bayes-tabular`, as [`temporary_beside`].
+pub fn persist(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    sync_folder(folder_of(path));
     Ok(())
+}
+
+/// Waits until the names in a folder are on the disk. Some systems and file systems cannot, and the file is complete.
+fn sync_folder(folder: &Path) {
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    if let (true, Ok(folder)) = (cfg!(unix), File::open(folder)) {
+        let _ = folder.sync_all();
+    }
 }
 
 /// Creates the folder of `path`, if needed.

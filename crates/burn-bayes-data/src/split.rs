@@ -166,25 +166,28 @@ impl KFold {
 /// # Errors
 /// If the fractions are not positive with sum 1, or there are too few rows for a part.
 pub fn partition(rows: usize, shares: &[f64], seed: u64) -> Result<Vec<Vec<usize>>, DataError> {
-    deal_shares(vec![(0..rows).collect()], shares, seed)
+    deal_shares(vec![(0..rows).collect()], shares, seed, 0)
 }
 
-/// Random partition, stratified by class.
+/// Random partition, stratified by class: every part has a row of every class, and otherwise the same proportions of
+/// classes.
 ///
 /// # Errors
-/// As for [`partition`], for the rows of every class.
+/// If the fractions are not positive with sum 1, or a class has fewer rows than there are parts.
 pub fn stratified_partition(
     classes: &[usize],
     shares: &[f64],
     seed: u64,
 ) -> Result<Vec<Vec<usize>>, DataError> {
-    deal_shares(strata(classes), shares, seed)
+    deal_shares(strata(classes), shares, seed, 1)
 }
 
+/// Each part gets at least `fewest` rows of each stratum, and none may stay empty.
 fn deal_shares(
     strata: Vec<Vec<usize>>,
     shares: &[f64],
     seed: u64,
+    fewest: usize,
 ) -> Result<Vec<Vec<usize>>, DataError> {
     let sum: f64 = shares.iter().sum();
     if !shares.iter().all(|&share| share > 0.0) || (sum - 1.0).abs() > 1e-9 {
@@ -197,19 +200,26 @@ fn deal_shares(
     }
     let mut generator = generator(seed, "parts");
     let mut parts = vec![Vec::new(); shares.len()];
+    let mut rows = 0;
     for stratum in strata {
         let order = shuffled(&[stratum], &mut generator);
+        rows += order.len();
         let (mut start, mut share_before) = (0, 0.0);
-        for (part, share) in parts.iter_mut().zip(shares) {
+        for (index, share) in shares.iter().enumerate() {
             share_before += share;
-            let end = (share_before * order.len() as f64).round() as usize;
-            let end = end.min(order.len());
-            if end == start {
+            // Rounded over all strata so far, so that the parts have the same proportions of classes.
+            let end = (share_before * rows as f64).round() as usize;
+            let others: usize = parts[..=index].iter().map(Vec::len).sum();
+            let end = (end + start).saturating_sub(others);
+            let later = shares.len() - 1 - index;
+            let (least, most) = (start + fewest, order.len().saturating_sub(fewest * later));
+            let end = end.min(most).max(least);
+            if end == start || end > order.len() {
                 let found = format_args!("{shares:?}");
                 let expected = format_args!("a row for each part, out of {} rows", order.len());
                 return Err(DataError::config("shares", found, expected));
             }
-            part.extend_from_slice(&order[start..end]);
+            parts[index].extend_from_slice(&order[start..end]);
             start = end;
         }
     }
@@ -274,6 +284,32 @@ mod tests {
         let parts = stratified_partition(&classes, &[0.6, 0.4], 0).unwrap();
         let ones = |part: &[usize]| part.iter().filter(|&&row| classes[row] == 1).count();
         assert_eq!((ones(&parts[0]), ones(&parts[1])), (4, 3));
+    }
+
+    #[test]
+    fn a_class_of_two_rows_has_one_in_each_of_two_parts() {
+        let classes = [vec![0; 20], vec![1; 2], vec![2; 3]].concat();
+        for share in [0.2, 0.05, 0.9] {
+            let parts = stratified_partition(&classes, &[1.0 - share, share], 3).unwrap();
+            let count = |part: usize, class: usize| {
+                let rows = parts[part].iter();
+                rows.filter(|&&row| classes[row] == class).count()
+            };
+            assert_eq!((count(0, 1), count(1, 1)), (1, 1), "{share}");
+            assert!(count(0, 2) >= 1 && count(1, 2) >= 1, "{share}");
+            assert_eq!(parts[0].len() + parts[1].len(), classes.len());
+        }
+        assert!(stratified_partition(&[0, 0, 1], &[0.5, 0.5], 0).is_err());
+    }
+
+    #[test]
+    fn many_small_classes_are_held_out_as_often_as_a_large_one() {
+        // A fifth of seven rows is 1.4: rounded for each class alone, a seventh would be held out.
+        let small = (1..=100).flat_map(|class| [class; 7]);
+        let classes: Vec<usize> = [0; 700].into_iter().chain(small).collect();
+        let parts = stratified_partition(&classes, &[0.8, 0.2], 5).unwrap();
+        let large = parts[1].iter().filter(|&&row| classes[row] == 0).count();
+        assert_eq!((large, parts[1].len()), (140, 280));
     }
 
     #[test]

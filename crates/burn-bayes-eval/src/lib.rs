@@ -81,7 +81,7 @@ pub use classification::{
 };
 pub use comparison::{
     Bootstrap, McNemarTest, PairedLosses, PairedTest, ScoreInterval, holm, mcnemar, paired_t_test,
-    wilcoxon_signed_rank,
+    resampled_t_test, wilcoxon_signed_rank,
 };
 pub use conformal::{
     ConformalAps, ConformalByClass, ConformalCross, ConformalLac, ConformalNormalisedResidual,

@@ -2,8 +2,8 @@
 //! the held-out rows beside those of plain models.
 //!
 //! With d_r the NLL of row r under the fit minus that under a baseline, N rows, mean d̄ and sample standard
-//! deviation s, the fit is worse than the baseline if d̄ > 2s/√N: of equally good fits, one in 40 is. Of fewer than five
-//! rows, s is a guess, so they are not judged.
+//! deviation s, the fit is worse than the baseline if d̄ > 2 s/√N: of fits that are as good as the baseline, about one in
+//! forty is called worse. Of fewer than five rows, s is a guess, so they are not judged.
 
 use std::fmt;
 
@@ -20,8 +20,10 @@ use crate::search::{FEWEST_ROWS, HoldoutScore};
 use crate::text::{number, sentence};
 use crate::trend::Trend;
 
-/// The standard errors above which a difference is not one of chance.
-const CERTAIN: f64 = 2.0;
+/// A fit is worse or better than a baseline by more than this many standard errors.
+const STANDARD_ERRORS: f64 = 2.0;
+/// Differences up to this fraction of the NLL are rounding.
+const ROUNDING: f64 = 1e-9;
 
 /// Whether a fit can be trusted, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -133,6 +135,15 @@ impl Assessment {
         }
     }
 
+    /// The assessment of a fit that has diverged on its training rows.
+    pub(crate) fn with_divergence(self) -> Self {
+        Self {
+            verdict: Some(Verdict::DoNotUse),
+            has_diverged: true,
+            ..self
+        }
+    }
+
     /// What was found out, a sentence for each part.
     pub fn sentences(&self) -> Vec<String> {
         let arrival = self.diagnosis.iter().flat_map(Diagnosis::sentences);
@@ -225,9 +236,8 @@ impl Baseline {
 
     /// What a comparison says against a fit, if anything.
     fn verdict(&self) -> Option<Verdict> {
-        let is_worse = self
-            .scores
-            .is_some_and(|scores| scores.standard_errors() > CERTAIN);
+        let ratio = self.scores.and_then(|scores| scores.standard_errors());
+        let is_worse = ratio.is_some_and(|ratio| ratio > STANDARD_ERRORS);
         is_worse.then_some(match self.model {
             BaselineModel::Constant | BaselineModel::Map => Verdict::DoNotUse,
             BaselineModel::Linear => Verdict::LookCloser,
@@ -237,15 +247,16 @@ impl Baseline {
     /// How the fit compares, without a capital letter and a full stop; `None` without scores.
     fn finding(&self) -> Option<String> {
         let scores = self.scores?;
-        let word = match scores.standard_errors() {
-            ratio if ratio > CERTAIN => "worse than",
-            ratio if ratio < -CERTAIN => "better than",
-            _ => "about as good as",
+        let (name, difference) = (self.name, scores.shown_difference());
+        let beyond = format!("by more than {STANDARD_ERRORS} standard errors");
+        let compared = match scores.standard_errors() {
+            None => format!("cannot be compared with {name}"),
+            Some(ratio) if ratio > STANDARD_ERRORS => format!("is worse than {name} {beyond}"),
+            Some(ratio) if ratio < -STANDARD_ERRORS => format!("is better than {name} {beyond}"),
+            Some(_) => format!("is about as good as {name}"),
         };
         Some(format!(
-            "on the held-out rows it is {word} {} (difference in NLL {})",
-            self.name,
-            scores.shown_difference()
+            "on the held-out rows it {compared} (difference in NLL {difference})"
         ))
     }
 }
@@ -270,18 +281,16 @@ impl BaselineScores {
         })
     }
 
-    /// The difference in standard errors: 0 if there are too few rows, or no difference; infinite if the loss of a row
-    /// is not finite.
-    fn standard_errors(&self) -> f64 {
-        let Some(error) = self.standard_error else {
-            return 0.0;
-        };
-        match self.difference {
-            0.0 => 0.0,
-            f64::NEG_INFINITY => f64::NEG_INFINITY,
-            difference if (difference / error).is_nan() => f64::INFINITY,
+    /// The difference in standard errors: 0 if it is only rounding, and infinite if it is, or is the same for all rows.
+    /// `None` if there are too few rows to judge, or the NLL of both is infinite.
+    fn standard_errors(&self) -> Option<f64> {
+        let error = self.standard_error?;
+        let ratio = match self.difference {
+            difference if difference.is_infinite() => difference,
+            difference if difference.abs() <= ROUNDING * (1.0 + self.nll.abs()) => 0.0,
             difference => difference / error,
-        }
+        };
+        (!ratio.is_nan()).then_some(ratio)
     }
 
     /// The difference with its standard error, as text.
@@ -339,10 +348,10 @@ mod tests {
             (Map, Verdict::DoNotUse),
         ] {
             let baselines = |difference| [beside(model, difference)];
-            assert_eq!(verdict(trusted(), &baselines(0.3), false), Some(worse));
-            assert_eq!(verdict(None, &baselines(0.3), false), Some(worse));
-            // Less than two standard errors are chance.
-            for difference in [-1.0, 0.19] {
+            assert_eq!(verdict(trusted(), &baselines(0.21), false), Some(worse));
+            assert_eq!(verdict(None, &baselines(0.21), false), Some(worse));
+            // Of equal fits, a sixth is worse by more than one standard error, of 0.1 here.
+            for difference in [-1.0, 0.09, 0.19] {
                 let baselines = baselines(difference);
                 assert_eq!(verdict(trusted(), &baselines, false), Some(Verdict::Trust));
                 assert_eq!(verdict(None, &baselines, false), None);
@@ -357,13 +366,14 @@ mod tests {
     #[test]
     fn the_worst_reasons_are_printed_first() {
         let worse = [
-            beside(BaselineModel::Map, 0.3),
+            beside(BaselineModel::Map, 0.25),
             beside(BaselineModel::Constant, -0.3),
         ];
         let text = Assessment::default().with_baselines(worse.to_vec(), false);
         assert_eq!(
             text.to_string(),
-            "do not use: on the held-out rows it is worse than the baseline (difference in NLL 0.3000 ± 0.1000)"
+            "do not use: on the held-out rows it is worse than the baseline by more than 2 standard errors (difference in \
+             NLL 0.2500 ± 0.1000)"
         );
         let sentences = text.sentences();
         assert!(
@@ -391,5 +401,24 @@ mod tests {
         let mut few = beside(BaselineModel::Map, 5.0);
         few.scores.as_mut().unwrap().standard_error = None;
         assert_eq!(few.verdict(), None);
+        assert!(few.finding().unwrap().contains("cannot be compared"));
+        // An infinite NLL has no standard error, and is worse than any other.
+        for (difference, verdict) in [
+            (f64::INFINITY, Some(Verdict::DoNotUse)),
+            (f64::NEG_INFINITY, None),
+            (f64::NAN, None),
+        ] {
+            let mut infinite = beside(BaselineModel::Map, difference);
+            infinite.scores.as_mut().unwrap().standard_error = Some(f64::NAN);
+            assert_eq!(infinite.verdict(), verdict, "{difference}");
+            let finding = infinite.finding().unwrap();
+            assert!(!finding.contains("about as good"), "{finding}");
+        }
+        // The same difference for every row has no noise.
+        let mut certain = beside(BaselineModel::Map, 0.5);
+        certain.scores.as_mut().unwrap().standard_error = Some(0.0);
+        assert_eq!(certain.verdict(), Some(Verdict::DoNotUse));
+        certain.scores.as_mut().unwrap().difference = 1e-15;
+        assert_eq!(certain.verdict(), None);
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use burn_bayes_data::temporary_beside;
+use burn_bayes_data::{persist, temporary_beside};
 use tempfile::NamedTempFile;
 
 use crate::error::{Result, TabularError};
@@ -58,9 +58,18 @@ pub(crate) fn lock(path: &Path) -> Result<Option<File>> {
     let Ok(file) = File::open(path) else {
         return Ok(None);
     };
+    lock_open(&file, path)?;
+    Ok(Some(file))
+}
+
+/// Locks an open file, called `path` in messages, until it is closed. Without effect if the system does not support
+/// locks.
+///
+/// # Errors
+/// If another process holds the lock.
+pub(crate) fn lock_open(file: &File, path: &Path) -> Result<()> {
     match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::Error(_)) => Ok(None),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(TabularError::Usage(format!(
             "{}: another process is writing there; wait until it ends, or name another folder",
             path.display()
@@ -80,7 +89,7 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut unnamed = Unnamed::beside(path)?;
     unnamed.file.write_all(bytes).map_err(at(path))?;
-    unnamed.persist(path)
+    unnamed.finish(path)
 }
 
 /// Converts a CSV error, keeping the kind of an I/O error.
@@ -112,17 +121,24 @@ pub fn csv_of(write: impl FnOnce(&mut csv::Writer<Vec<u8>>) -> csv::Result<()>) 
 
 /// The FNV-1a checksum, in hexadecimal.
 pub(crate) fn checksum(bytes: &[u8]) -> String {
-    let hash = hashed(HASH_START, bytes.iter().map(|&byte| byte.into()));
+    let hash = bytes.iter().fold(HASH_START, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     format!("{hash:016x}")
 }
 
 /// The FNV-1a offset basis.
 pub(crate) const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Continues a hash with 64-bit words, as FNV-1a does with bytes.
+/// Continues a hash with 64-bit words, such as the bits of numbers. After each word, the finaliser of SplitMix64 spreads
+/// every bit over all others. A product alone, as of FNV, keeps the highest bit, the sign, where it is, so that two
+/// flipped signs would cancel.
 pub(crate) fn hashed(hash: u64, words: impl Iterator<Item = u64>) -> u64 {
     words.fold(hash, |hash, word| {
-        (hash ^ word).wrapping_mul(0x0100_0000_01b3)
+        let mut mixed = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
     })
 }
 
@@ -142,12 +158,11 @@ impl Unnamed {
         Ok(Self { file, entry })
     }
 
-    fn persist(self, path: &Path) -> Result<()> {
+    fn finish(self, path: &Path) -> Result<()> {
         let Self { file, entry } = self;
-        let named = file.persist(path);
+        let named = persist(file, path);
         drop(entry);
-        named.map_err(|error| at(path)(error.error))?;
-        Ok(())
+        named.map_err(at(path))
     }
 }
 
@@ -228,7 +243,7 @@ impl Output {
         match sink.map_err(|error| at(&self.path)(error.into_error()))? {
             Sink::Standard(mut output) => output.flush().map_err(at(&self.path)),
             Sink::Special(mut file) => file.flush().map_err(at(&self.path)),
-            Sink::Unnamed(unnamed) => unnamed.persist(&self.path),
+            Sink::Unnamed(unnamed) => unnamed.finish(&self.path),
         }
     }
 
@@ -269,6 +284,25 @@ impl Write for Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hash_sees_every_pair_of_flipped_bits() {
+        let words = [1.5f64, -0.25, 3.0].map(f64::to_bits);
+        let hash = |words: &[u64]| hashed(HASH_START, words.iter().copied());
+        for first in 0..64 {
+            for second in 0..64 {
+                for places in [(0, 1), (0, 2), (1, 2)] {
+                    let mut flipped = words;
+                    flipped[places.0] ^= 1 << first;
+                    flipped[places.1] ^= 1 << second;
+                    assert_ne!(hash(&flipped), hash(&words), "{first} {second} {places:?}");
+                }
+            }
+        }
+        let mut signs = words;
+        signs.iter_mut().for_each(|word| *word ^= 1 << 63);
+        assert_ne!(hash(&signs), hash(&words));
+    }
 
     #[test]
     fn a_table_has_its_heads_first_and_its_trouble_is_the_systems() {

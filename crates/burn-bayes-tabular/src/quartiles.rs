@@ -63,12 +63,15 @@ impl ValueGroups {
 
     /// The name of each group: its value, or the least and the greatest.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
-        self.limits
-            .iter()
-            .map(|&(least, most)| match least == most {
-                true => tick(least),
-                false => format!("{} to {}", tick(least), tick(most)),
-            })
+        Self::names_of(&self.limits)
+    }
+
+    /// The names of groups with these limits.
+    pub(crate) fn names_of(limits: &[(f64, f64)]) -> impl Iterator<Item = String> {
+        limits.iter().map(|&(least, most)| match least == most {
+            true => tick(least),
+            false => format!("{} to {}", tick(least), tick(most)),
+        })
     }
 
     /// The group of each value.

@@ -73,8 +73,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 batch_size: if set.is_large { 100 } else { 10 },
                 seed: feature as u64,
                 ..FitSettings::default()
-            }
-            .identity();
+            };
             let (task, identity) = (task.clone(), settings.clone());
             jobs.push(Job::new(key, &identity, move || {
                 let dataset = task.folder()?.dataset();

@@ -57,7 +57,7 @@ fn candidates(set: &Set, method: Method, effort: Effort, split: u64) -> Vec<FitS
             ..FitSettings::default()
         })
     });
-    both.map(|settings| settings.identity()).collect()
+    both.collect()
 }
 
 impl Mixture {

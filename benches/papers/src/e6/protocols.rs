@@ -82,16 +82,13 @@ pub(super) fn protocols(set: &Set, effort: Effort, split: u64) -> Vec<Protocol> 
         let (base, search) = make(set, effort);
         Protocol {
             label: label(name, effort),
-            base: Some(
-                FitSettings {
-                    epochs: Some(effort.choose(120, 40)),
-                    batch_size: 10,
-                    train_draws: Some(set.draws()),
-                    seed: split,
-                    ..base
-                }
-                .identity(),
-            ),
+            base: Some(FitSettings {
+                epochs: Some(effort.choose(120, 40)),
+                batch_size: 10,
+                train_draws: Some(set.draws()),
+                seed: split,
+                ..base
+            }),
             search,
         }
     });

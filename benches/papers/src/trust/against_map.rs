@@ -121,7 +121,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                     seed,
                 };
                 let (rows, map, settings) = (rows.clone(), map.clone(), settings(method));
-                let identity = settings.identity();
+                let identity = settings.key();
                 let work = move || {
                     let map = map.get()?;
                     let measured = match method {

@@ -105,7 +105,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 noise_precision: NoisePrecision::Given(1.0),
                 ..FitSettings::default()
             };
-            let identity = (problem, simulations, settings.identity());
+            let identity = (problem, simulations, settings.key());
             let work = move || or_diverged(problem.measure(&settings, simulations));
             jobs.push(Job::new(key, &identity, work)?);
         }

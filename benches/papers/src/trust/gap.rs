@@ -154,8 +154,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 method: fits.name(),
                 seed,
             };
-            let identity: Vec<FitSettings> =
-                fits.settings(seed).map(|one| one.identity()).collect();
+            let identity: Vec<_> = fits.settings(seed).map(|one| one.key()).collect();
             let known = known.clone();
             let work = move || or_diverged(known.get()?.measure(fits, seed));
             jobs.push(Job::new(key, &(sampling, identity), work)?);

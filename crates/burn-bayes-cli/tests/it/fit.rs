@@ -232,12 +232,16 @@ fn patience_keeps_the_best_epoch_and_a_refit_has_all_rows() {
     let kept = json(&place.output(&format!("{fit} --out kept")));
     let best = kept["best_epoch"].as_u64().unwrap() as usize;
     let metrics = place.read("kept/metrics.jsonl");
-    let scores = metrics
-        .lines()
-        .map(|line| json(line)["validation_nll"].as_f64().unwrap());
-    let scores: Vec<f64> = scores.collect();
-    assert!(scores.len() == best + 5 && scores.len() < 400, "{best}");
-    assert!(scores.iter().all(|score| *score >= scores[best - 1]));
+    let lines: Vec<Value> = metrics.lines().map(json).collect();
+    assert!(lines.len() == best + 5 && lines.len() < 400, "{best}");
+    let score = |line: &Value| line["validation_nll"].as_f64().unwrap();
+    // In the first stage, the deviations are those of the start.
+    let (stage, learned): (Vec<&Value>, Vec<&Value>) = lines
+        .iter()
+        .partition(|line| line["before_posterior"] == true);
+    assert!(!stage.is_empty() && stage.len() < best, "{metrics}");
+    let best_score = score(&lines[best - 1]);
+    assert!(learned.into_iter().all(|line| score(line) >= best_score));
 
     let again = json(&place.output(&format!("{fit} --refit --out again")));
     for part in ["best_epoch", "scores"] {
@@ -314,6 +318,42 @@ fn a_fit_is_judged_beside_plain_models() {
     let outcome = json(&place.output(&format!("{MOONS} --validation 0 --json --out none")));
     assert_eq!(outcome["baselines"].as_array().unwrap().len(), 0);
     assert!(outcome["verdict"].is_string());
+}
+
+#[test]
+fn a_class_of_two_rows_is_in_both_parts() {
+    let place = Workplace::new();
+    let rows = (0..40).map(|row| format!("{row},{}\n", ["low", "high"][row % 2]));
+    let rare = "50,rare\n51,rare\n";
+    place.write(
+        "rare.csv",
+        &format!("x,kind\n{}{rare}", rows.collect::<String>()),
+    );
+    let fit = "fit --data rare.csv --target kind --task classification --model linear --method full-gaussian --out run";
+    let (code, message) = place.failure(fit);
+    assert!(code == 0 || code == 4, "{message}");
+    let held_out = crate::predict::column(&place.read("run/validation.csv"), "target");
+    assert_eq!(
+        held_out.iter().filter(|&class| class == "rare").count(),
+        1,
+        "{held_out:?}"
+    );
+}
+
+#[test]
+fn a_fit_without_held_out_rows_may_have_diverged_too() {
+    let place = Workplace::with_gap();
+    // One step of a rate at which the mean leaves the data.
+    let fit = format!(
+        "{GAP} --validation 0 --optimizer sgd --lr 0.5 --epochs 1 --batch-size 150 --out run"
+    );
+    let fit = fit.replace("--epochs 60 --batch-size 10 ", "");
+    let (code, message) = place.failure(&fit);
+    assert_eq!(code, 4, "{message}");
+    assert!(
+        message.contains("diverged") || message.contains("not finite"),
+        "{message}"
+    );
 }
 
 #[test]

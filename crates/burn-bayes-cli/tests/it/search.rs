@@ -72,6 +72,41 @@ fn a_search_is_the_same_on_any_number_of_threads_and_after_an_interruption() {
 }
 
 #[test]
+fn a_resumed_search_has_the_scores_of_its_own_settings() {
+    let place = Workplace::with_gap();
+    let toml = "[data]\npath = \"gap.csv\"\ntarget = \"price\"\ntask = \"regression\"\n[fit]\nmethod = \"map\"\n\
+                model = \"mlp:10\"\nepochs = 10\nnoise_precision = 0.0006\n";
+    place.write("one.toml", toml);
+    place.write("two.toml", &format!("{toml}members = 2\n"));
+    let tune = "tune --trials 2 --folds 2 --json";
+    let one = place.output(&format!("{tune} --config one.toml --out found"));
+    let resumed = place.output(&format!("{tune} --config two.toml --out found --resume"));
+    let two = place.output(&format!("{tune} --config two.toml --out other"));
+    assert_eq!(json(&resumed)["trials"], json(&two)["trials"]);
+    assert_ne!(json(&resumed)["trials"], json(&one)["trials"]);
+}
+
+#[test]
+fn the_settings_of_an_ensemble_are_compared_as_single_fits() {
+    let place = Workplace::with_moons();
+    let toml = "[fit]\nmodel = \"mlp:10\"\nepochs = 5\n";
+    place.write("one.toml", toml);
+    place.write(
+        "two.toml",
+        &format!("{toml}members = 3\npatience = 2\nrefit = true\nagainst_map = true\n"),
+    );
+    let compare = "compare --data moons.csv --target kind --task classification --methods map,mean-field --draws 10 \
+                   --repeats 1 --folds 2 --json";
+    let one = place.output(&format!("{compare} --config one.toml --out one"));
+    let command = format!("{compare} --config two.toml --out two");
+    let output = place.burn_bayes(&command).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("single fits are compared"), "{message}");
+    let two = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(scores(&one), scores(&two));
+}
+
+#[test]
 fn few_survive_the_first_fold() {
     let place = Workplace::with_gap();
     let outcome = json(&place.output(&format!("{TUNE} --survivors 2 --out found")));

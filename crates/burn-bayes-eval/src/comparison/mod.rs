@@ -7,5 +7,6 @@ mod paired;
 pub use bootstrap::{Bootstrap, ScoreInterval};
 pub use multiple::holm;
 pub use paired::{
-    McNemarTest, PairedLosses, PairedTest, mcnemar, paired_t_test, wilcoxon_signed_rank,
+    McNemarTest, PairedLosses, PairedTest, mcnemar, paired_t_test, resampled_t_test,
+    wilcoxon_signed_rank,
 };

@@ -5,6 +5,7 @@
 //! | Test | Null hypothesis | Statistic |
 //! |---|---|---|
 //! | [`paired_t_test`] | the mean of d is 0 | t = √N·d̄/s, Student's distribution with N − 1 degrees of freedom |
+//! | [`resampled_t_test`] | the mean of d is 0, over runs that share training rows | t = d̄/(s·√(1/N + ρ)) |
 //! | [`wilcoxon_signed_rank`] | d is distributed symmetrically around 0 | W = Σ of the ranks of abs(d_r) over rows with d_r > 0 |
 //! | [`mcnemar`] | both methods are equally often the only correct one | rows that only one method predicts correctly |
 //! | [`Bootstrap::p_value`](crate::Bootstrap::p_value) | a difference of any score is 0 | the resampled differences |
@@ -17,11 +18,18 @@
 //! Wilcoxon's test uses ranks and not the mean loss: a method that is slightly worse on most rows
 //! and much better on a few has a lower mean loss but worse ranks.
 //!
+//! **Runs of a cross-validation are not independent**: their training rows overlap, and with several repeats the same
+//! rows are tested again, so the t-test of N runs finds a difference between equal methods if only N is large enough.
+//! The corrected resampled t-test adds ρ, the number of test rows divided by that of training rows, to 1/N: the
+//! variance of d̄ for a correlation of ρ/(1 + ρ) between runs. With 5 folds, ρ is ¼, and no number of repeats makes the
+//! standard error smaller than s/2.
+//!
 //! **Ties.** Wilcoxon's test omits rows without a difference and gives equal abs(d_r) the mean of
 //! their ranks; its distribution is computed for these ranks.
 //!
 //! References: F. Wilcoxon, "Individual comparisons by ranking methods" (1945); Q. McNemar, "Note on
-//! the sampling error of the difference between correlated proportions or percentages" (1947).
+//! the sampling error of the difference between correlated proportions or percentages" (1947); C. Nadeau and Y. Bengio,
+//! "Inference for the generalization error" (2003).
 
 use crate::check;
 use crate::error::EvalError;
@@ -97,6 +105,42 @@ pub struct PairedTest {
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 pub fn paired_t_test(paired: &PairedLosses) -> Option<PairedTest> {
+    t_test(paired, 0.0)
+}
+
+/// The corrected resampled t-test of differences between runs whose training rows overlap, such as those of a
+/// (repeated) cross-validation: `statistic` is t. `test_to_train` is ρ, the number of test rows of a run divided by that
+/// of its training rows: 1/(k − 1) for k folds.
+///
+/// `None` as for [`paired_t_test`].
+///
+/// ```
+/// use burn_bayes_eval::{PairedLosses, paired_t_test, resampled_t_test};
+///
+/// let paired = PairedLosses::new(&[1.0, 2.0, 3.0, 2.0], &[0.0; 4])?;
+/// let test = resampled_t_test(&paired, 0.25)?.expect("the differences vary");
+/// let plain = paired_t_test(&paired).expect("the differences vary");
+/// // 1/4 + 1/4 in the place of 1/4
+/// assert!((test.statistic - plain.statistic / 2f64.sqrt()).abs() < 1e-14);
+/// assert!(test.p_value > plain.p_value);
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+///
+/// # Errors
+/// A config error if `test_to_train` is not a finite number of at least 0.
+pub fn resampled_t_test(
+    paired: &PairedLosses,
+    test_to_train: f64,
+) -> Result<Option<PairedTest>, EvalError> {
+    if !(test_to_train >= 0.0 && test_to_train.is_finite()) {
+        let expected = "a finite number of at least 0";
+        return Err(EvalError::config("test_to_train", test_to_train, expected));
+    }
+    Ok(t_test(paired, test_to_train))
+}
+
+/// The t-test with the variance of the mean s²·(1/N + `shared`).
+fn t_test(paired: &PairedLosses, shared: f64) -> Option<PairedTest> {
     let rows = paired.differences.len() as f64;
     let centre = paired.mean_difference();
     let squares = paired
@@ -107,7 +151,7 @@ pub fn paired_t_test(paired: &PairedLosses) -> Option<PairedTest> {
     if is_constant(&paired.differences) || spread == 0.0 {
         return None;
     }
-    let statistic = centre * (rows * freedom / spread).sqrt();
+    let statistic = centre * (rows / (1.0 + rows * shared) * freedom / spread).sqrt();
     let p_value = beta::regularised(
         0.5 * freedom,
         0.5,
@@ -262,6 +306,7 @@ fn is_constant(values: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::uniforms;
 
     fn paired(differences: &[f64]) -> PairedLosses {
         PairedLosses::new(differences, &vec![0.0; differences.len()]).unwrap()
@@ -294,6 +339,66 @@ mod tests {
         let w = [&differences, &swapped].map(|d| wilcoxon_signed_rank(&paired(d)).unwrap());
         assert_eq!(w[0].statistic + w[1].statistic, 21.0); // 1 + … + 6
         assert!((w[0].p_value - w[1].p_value).abs() < 8.0 * f64::EPSILON);
+    }
+
+    /// Differences of the runs of a repeated cross-validation of two equal methods: every row has one, the same in every
+    /// run, and a run has the mean of its test rows.
+    fn equal_methods(repeats: usize, folds: usize, seed: u64) -> PairedLosses {
+        let rows = 10 * folds;
+        let of_rows = uniforms(rows, seed);
+        let of_rows: Vec<f64> = of_rows.iter().map(|number| number - 0.5).collect();
+        let mut runs = Vec::new();
+        for repeat in 0..repeats {
+            let keys = uniforms(rows, seed ^ ((repeat as u64 + 1) << 32));
+            let order = ascending(&keys);
+            runs.extend(order.chunks(rows / folds).map(|fold| {
+                let sum: f64 = fold.iter().map(|&row| of_rows[row]).sum();
+                sum / fold.len() as f64
+            }));
+        }
+        paired(&runs)
+    }
+
+    /// Differences with the same correlation between any two runs.
+    fn correlated(runs: usize, correlation: f64, seed: u64) -> PairedLosses {
+        let normal = |pair: &[f64]| {
+            (-2.0 * (1.0 - pair[0]).ln()).sqrt() * (std::f64::consts::TAU * pair[1]).cos()
+        };
+        let numbers = uniforms(2 * runs + 2, seed);
+        let mut normals = numbers.chunks(2).map(normal);
+        let common = correlation.sqrt() * normals.next().unwrap();
+        let own = (1.0 - correlation).sqrt();
+        let differences: Vec<f64> = normals.map(|number| common + own * number).collect();
+        paired(&differences)
+    }
+
+    /// The fraction of experiments in which a test finds a difference at 5 %.
+    fn found(p_value: impl Fn(u64) -> f64) -> f64 {
+        const EXPERIMENTS: u64 = 2000;
+        let found = (0..EXPERIMENTS).filter(|&seed| p_value(seed) <= 0.05);
+        found.count() as f64 / EXPERIMENTS as f64
+    }
+
+    #[test]
+    fn repeats_of_a_comparison_of_equal_methods_find_no_difference() {
+        // 5 % and three standard errors of 2000 experiments.
+        let most = 0.05 + 3.0 * (0.05f64 * 0.95 / 2000.0).sqrt();
+        for (repeats, folds) in [(1, 5), (5, 5), (20, 5), (10, 2), (5, 10)] {
+            let ratio = 1.0 / (folds as f64 - 1.0);
+            let test = |seed| resampled_t_test(&equal_methods(repeats, folds, seed), ratio);
+            let size = found(|seed| test(seed).unwrap().unwrap().p_value);
+            assert!(size <= most, "{repeats} × {folds}: {size}");
+        }
+        let plain = |seed| paired_t_test(&equal_methods(20, 5, seed)).unwrap().p_value;
+        assert!(found(plain) > 0.3, "the plain test is misled");
+        // With the correlation that the correction assumes, the size is exact.
+        let test = |seed| resampled_t_test(&correlated(25, 0.2, seed), 0.25);
+        let size = found(|seed| test(seed).unwrap().unwrap().p_value);
+        assert!((size - 0.05).abs() <= most - 0.05, "{size}");
+        for ratio in [-0.1, f64::NAN, f64::INFINITY] {
+            let error = resampled_t_test(&paired(&[0.1, 0.2]), ratio).unwrap_err();
+            assert!(error.is_config(), "{error}");
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@
 //! with the jackknife+" (2021).
 
 use crate::check;
+use crate::conformal::limits::{outward, rounding};
 use crate::error::{EvalError, Place};
 use crate::order::Bounded;
 use crate::order::{compare, rank};
@@ -115,9 +116,13 @@ impl ConformalCross {
             let mut ends = [Vec::with_capacity(known), Vec::with_capacity(known)];
             for (residual, fold) in self.residuals.iter().zip(&self.fold_of_row) {
                 let centre = predictions[fold * rows + row];
+                let is_inside = |answer: f64| (answer - centre).abs() <= *residual;
+                let error = rounding(centre.abs() + residual);
                 // Mirrored, so that both limits have the same rank from below.
-                ends[0].push(residual - centre);
-                ends[1].push(centre + residual);
+                ends[0].push(outward(residual - centre, error, |mirrored| {
+                    is_inside(-mirrored)
+                }));
+                ends[1].push(outward(centre + residual, error, is_inside));
             }
             let [lower, upper] = ends.map(|mut values| {
                 if place > known {

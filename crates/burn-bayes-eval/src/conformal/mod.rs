@@ -1,6 +1,7 @@
 //! Conformal prediction: sets and intervals with a guaranteed coverage, and control of any risk.
 
 mod cross;
+mod limits;
 mod mondrian;
 mod quantiles;
 mod raps;

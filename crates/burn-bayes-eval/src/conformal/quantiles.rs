@@ -10,6 +10,7 @@
 //! Reference: Y. Romano, E. Patterson and E. J. Candès, "Conformalized quantile regression" (2019).
 
 use crate::check;
+use crate::conformal::limits::{outward, rounding};
 use crate::conformal::threshold::conformal_threshold;
 use crate::error::EvalError;
 use crate::order::Bounded;
@@ -74,7 +75,13 @@ impl ConformalQuantiles {
         check::finite("upper limits", predicted.upper())?;
         let limits = predicted.lower().iter().zip(predicted.upper());
         let moved = |(lower, upper): (&f64, &f64)| {
-            let (low, high) = (lower - self.threshold, upper + self.threshold);
+            let error = |end: &f64| rounding(end.abs() + self.threshold.abs());
+            let low = -outward(self.threshold - lower, error(lower), |mirrored| {
+                lower + mirrored <= self.threshold
+            });
+            let high = outward(upper + self.threshold, error(upper), |answer| {
+                answer - upper <= self.threshold
+            });
             let middle = 0.5 * (lower + upper);
             if low > high {
                 (middle, middle)
@@ -98,10 +105,12 @@ mod tests {
         assert_eq!(conformal.threshold(), -5.0);
         let new = PredictionIntervals::new(&[0.0, -6.0], &[2.0, 6.0]).unwrap();
         let found = conformal.intervals(&new).unwrap();
-        assert_eq!(
-            (found.lower(), found.upper()),
-            (&[1.0, -1.0][..], &[1.0, 1.0][..])
-        );
+        assert_eq!((found.lower()[0], found.upper()[0]), (1.0, 1.0));
+        // −1 and 1, and the next numbers, whose scores round to the same.
+        for (limit, answer) in [(found.lower()[1], -1.0), (found.upper()[1], 1.0)] {
+            assert!((limit - answer).abs() <= 4.0 * f64::EPSILON, "{limit}");
+        }
+        assert_eq!(found.coverage(&[1.0, -1.0]).unwrap(), 1.0);
     }
 
     #[test]

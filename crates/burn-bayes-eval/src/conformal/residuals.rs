@@ -17,6 +17,7 @@
 
 use crate::check;
 use crate::conformal::conformal_threshold;
+use crate::conformal::limits::{outward, rounding};
 use crate::error::{EvalError, Place};
 use crate::regression::PredictionIntervals;
 
@@ -75,7 +76,7 @@ impl ConformalResidual {
     /// A data error if there are no rows or a prediction is not finite.
     pub fn intervals(&self, predicted: &[f64]) -> Result<PredictionIntervals<'static>, EvalError> {
         check::finite("predictions", predicted)?;
-        around(predicted, |_| self.threshold)
+        around(predicted, |_| 1.0, self.threshold)
     }
 }
 
@@ -117,7 +118,7 @@ impl ConformalNormalisedResidual {
     ) -> Result<PredictionIntervals<'static>, EvalError> {
         check::finite("predictions", predicted)?;
         check_spreads(spreads, predicted.len())?;
-        around(predicted, |row| self.threshold * spreads[row])
+        around(predicted, |row| spreads[row], self.threshold)
     }
 }
 
@@ -146,13 +147,22 @@ fn check_spreads(spreads: &[f64], rows: usize) -> Result<(), EvalError> {
     }
 }
 
+/// The intervals of the answers whose residual, divided by the spread of the row, is at most the threshold.
 fn around(
     predicted: &[f64],
-    half_width: impl Fn(usize) -> f64,
+    spread: impl Fn(usize) -> f64,
+    threshold: f64,
 ) -> Result<PredictionIntervals<'static>, EvalError> {
     let rows = predicted.iter().enumerate();
     let (lower, upper): (Vec<f64>, Vec<f64>) = rows
-        .map(|(row, centre)| (centre - half_width(row), centre + half_width(row)))
+        .map(|(row, &centre)| {
+            let spread = spread(row);
+            let half_width = threshold * spread;
+            let is_inside = |answer: f64| (answer - centre).abs() / spread <= threshold;
+            let error = rounding(centre.abs() + half_width);
+            let lower = -outward(half_width - centre, error, |mirrored| is_inside(-mirrored));
+            (lower, outward(centre + half_width, error, is_inside))
+        })
         .unzip();
     PredictionIntervals::new(lower, upper)
 }
@@ -167,6 +177,28 @@ mod tests {
         let intervals = conformal.intervals(&[3.0]).unwrap();
         assert_eq!(intervals.lower()[0], f64::NEG_INFINITY);
         assert_eq!(intervals.coverage(&[1e300]).unwrap(), 1.0);
+    }
+
+    #[test]
+    fn an_answer_on_the_limit_is_inside() {
+        // In floating point, 1.3 + (3 − 1.3)/0.7 · 0.7 and its relatives may fall short of 3.
+        for place in 1..400 {
+            let (centre, spread) = (f64::from(place) / 7.0, f64::from(place % 13 + 1) / 10.0);
+            for target in [centre.floor(), 3.0, -1.0, 0.1] {
+                let (known, spreads) = ([centre], [spread]);
+                let conformal =
+                    ConformalNormalisedResidual::calibrate(&known, &spreads, &[target], 0.5);
+                let found = conformal.unwrap().intervals(&known, &spreads).unwrap();
+                assert_eq!(
+                    found.coverage(&[target]).unwrap(),
+                    1.0,
+                    "{centre} {spread} {target}"
+                );
+                let conformal = ConformalResidual::calibrate(&known, &[target], 0.5).unwrap();
+                let found = conformal.intervals(&known).unwrap();
+                assert_eq!(found.coverage(&[target]).unwrap(), 1.0, "{centre} {target}");
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod golden_diagnostics;
 mod golden_groups;
 mod golden_peers;
 mod golden_torch_uncertainty;
+mod guarantees;
 mod nan;
 mod properties;
 mod properties_decisions;

@@ -37,8 +37,8 @@ impl Comparison {
         };
         let text = format!(
             "Means over {} runs, cross-validation folds of random re-splits. The difference is paired over runs, from the best \
-             method. The p-value is that of a paired t-test of this difference, Bonferroni-corrected; because runs share \
-             training rows, p-values and standard errors tend to be too small.{mixed}",
+             method. The p-value is that of a paired t-test of this difference, Bonferroni-corrected. P-values and standard \
+             errors are corrected for the rows that runs share (Nadeau and Bengio, 2003).{mixed}",
             self.runs
         );
         let columns = ["p-value".to_string()]

@@ -1,4 +1,8 @@
 //! Comparison of methods: means over runs, and paired tests against the best method.
+//!
+//! Runs share training rows, and those of several repeats also test rows, so they are not independent. Standard errors and
+//! tests have the correction of C. Nadeau and Y. Bengio, "Inference for the generalization error" (2003): more repeats
+//! do not make them smaller than the rows allow.
 
 mod cross_intervals;
 mod leaderboard;
@@ -10,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use burn_bayes::eval::{PairedLosses, paired_t_test};
+use burn_bayes::eval::{PairedLosses, resampled_t_test};
 use cross_intervals::CrossIntervals;
 use serde::Serialize;
 
@@ -72,8 +76,14 @@ const COLUMNS: [Column; 15] = [
     more("macro_auroc", "macro AUROC"),
 ];
 
+/// The measure of the number of test rows divided by that of training rows.
+const TEST_TO_TRAIN: &str = "test_to_train";
+/// That of five folds, for records without it.
+const OF_FIVE_FOLDS: f64 = 0.25;
+
 /// The measures that a job stores, without undefined scores.
 fn measures(scored: &Scored) -> Measures {
+    let ratio = (TEST_TO_TRAIN.to_string(), scored.test_to_train);
     let diverged = scored.diverged.then(|| (DIVERGED.to_string(), 1.0));
     let named = match &scored.scores {
         None => Vec::new(),
@@ -130,6 +140,7 @@ fn measures(scored: &Scored) -> Measures {
     defined
         .filter_map(|(name, score)| Some((name.to_string(), score.value?)))
         .chain(diverged)
+        .chain([ratio])
         .collect()
 }
 
@@ -173,7 +184,7 @@ struct Entry {
     difference: Option<f64>,
     /// Its standard error.
     difference_standard_error: Option<f64>,
-    /// The p-value of a paired t-test against the best method, Bonferroni-corrected; null for the best
+    /// The p-value of a corrected resampled t-test against the best method, Bonferroni-corrected; null for the best
     /// method, and without a test.
     p_value: Option<f64>,
 }
@@ -204,6 +215,9 @@ impl Comparison {
                 }
             })
             .collect();
+        let ratios = records.iter();
+        let ratios = ratios.filter_map(|run| run.measures.get(TEST_TO_TRAIN).copied());
+        let ratio = ratios.reduce(f64::max).unwrap_or(OF_FIVE_FOLDS);
         for column in &COLUMNS {
             let runs: Vec<Vec<Option<f64>>> = names
                 .iter()
@@ -214,7 +228,10 @@ impl Comparison {
                 })
                 .collect();
             let diverged: Vec<usize> = rows.iter().map(|row| row.diverged).collect();
-            for (row, entry) in rows.iter_mut().zip(entries(column, &runs, &diverged)?) {
+            for (row, entry) in rows
+                .iter_mut()
+                .zip(entries(column, &runs, &diverged, ratio)?)
+            {
                 row.scores
                     .extend(entry.map(|entry| (column.measure, entry)));
             }
@@ -274,8 +291,8 @@ impl Comparison {
         let _ = writeln!(
             page,
             "Mean ± standard error over {} runs, with the best in bold. p: paired t-test against the best \
-             method over runs, Bonferroni-corrected, for at least {FEWEST_TESTED} runs. Because runs share training rows, p \
-             tends to be too small.\n",
+             method over runs, Bonferroni-corrected, for at least {FEWEST_TESTED} runs. Standard errors and p are corrected \
+             for the rows that runs share (Nadeau and Bengio, 2003).\n",
             self.runs
         );
         let title = |column: &&Column| match (column.measure, &self.positive) {
@@ -393,11 +410,13 @@ fn entries(
     column: &Column,
     runs: &[Vec<Option<f64>>],
     diverged: &[usize],
+    test_to_train: f64,
 ) -> Result<Vec<Option<Entry>>> {
-    let summaries: Vec<Option<Summary>> = runs
-        .iter()
-        .map(|runs| Summary::of(&runs.iter().flatten().copied().collect::<Vec<_>>()))
-        .collect();
+    let summary = |runs: &Vec<Option<f64>>| {
+        let values: Vec<f64> = runs.iter().flatten().copied().collect();
+        Summary::of_overlapping(&values, test_to_train)
+    };
+    let summaries: Vec<Option<Summary>> = runs.iter().map(summary).collect();
     let cost = |method: usize| summaries[method].map(|summary| column.sign * summary.mean);
     let ranked = (0..runs.len()).filter_map(|method| Some((method, cost(method)?)));
     let best = ranked.min_by(|&(a, cost_a), &(b, cost_b)| {
@@ -413,7 +432,7 @@ fn entries(
         };
         let (difference, p_value) = match method == best {
             true => (None, None),
-            false => against_best(&runs[method], &runs[best], others)?,
+            false => against_best(&runs[method], &runs[best], others, test_to_train)?,
         };
         Ok(Some(Entry {
             runs: summary.runs,
@@ -433,6 +452,7 @@ fn against_best(
     these: &[Option<f64>],
     those: &[Option<f64>],
     tests: usize,
+    test_to_train: f64,
 ) -> Result<(Option<Summary>, Option<f64>)> {
     let both = these.iter().zip(those);
     let both = both.filter_map(|(this, that)| Some((((*this)?), (*that)?)));
@@ -441,9 +461,11 @@ fn against_best(
         return Ok((None, None));
     }
     let pairs = PairedLosses::new(&these, &those)?;
-    let test = paired_t_test(&pairs).filter(|_| these.len() >= FEWEST_TESTED);
+    let test = resampled_t_test(&pairs, test_to_train)?;
+    let test = test.filter(|_| these.len() >= FEWEST_TESTED);
     let p_value = test.map(|test| (test.p_value * tests as f64).at_most(1.0));
-    Ok((Summary::of(pairs.differences()), p_value))
+    let difference = Summary::of_overlapping(pairs.differences(), test_to_train);
+    Ok((difference, p_value))
 }
 
 fn shown(entry: Option<&Entry>) -> String {
@@ -509,10 +531,11 @@ mod tests {
         assert_eq!(vifa.scores["nll"].p_value, None);
         assert_eq!(map.scores["nll"].difference, Some(0.375));
         let error = map.scores["nll"].difference_standard_error.unwrap();
-        assert!((error - 0.125 / 5f64.sqrt()).abs() < 1e-15);
-        // Differences of mean 3/8 and standard deviation 1/8: t = 3√5 with four degrees of freedom, where
+        // 1/5 + 1/4 in the place of 1/5.
+        assert!((error - 0.125 * 0.45f64.sqrt()).abs() < 1e-15);
+        // Differences of mean 3/8 and standard deviation 1/8: t = 2√5 with four degrees of freedom, where
         // P(|T| ≤ t) = (3/4) (x − x³/3), x = t/√(4 + t²).
-        let x: f64 = (45.0 / 49.0_f64).sqrt();
+        let x: f64 = (20.0 / 24.0_f64).sqrt();
         let expected = 1.0 - 1.5 * (x - x.powi(3) / 3.0);
         assert!((map.scores["nll"].p_value.unwrap() - expected).abs() < 1e-12);
         let page = comparison.markdown();
@@ -525,6 +548,35 @@ mod tests {
         records.truncate(8);
         let few = Comparison::of(String::new(), None, &methods, &records).unwrap();
         assert_eq!(few.methods[0].scores["nll"].p_value, None);
+    }
+
+    #[test]
+    fn more_repeats_of_equal_methods_are_no_evidence() {
+        // Rows with a difference each, which the repeats test again and again.
+        let rows = burn_bayes::eval::uniforms(100, 3);
+        let p_value = |repeats: u64| {
+            let runs = (0..5 * repeats).flat_map(|run| {
+                let keys = burn_bayes::eval::uniforms(100, run / 5);
+                let mut order: Vec<usize> = (0..100).collect();
+                order.sort_by(|&a, &b| keys[a].total_cmp(&keys[b]));
+                let test = &order[run as usize % 5 * 20..][..20];
+                let sum: f64 = test.iter().map(|&row| rows[row] - 0.45).sum();
+                let ratio = (TEST_TO_TRAIN, 0.25);
+                [
+                    record("map", run, &[("nll", sum / 20.0), ratio]),
+                    record("vifa", run, &[("nll", 0.0), ratio]),
+                ]
+            });
+            let methods = [Method::Map, Method::Vifa];
+            let runs: Vec<Record> = runs.collect();
+            let found = Comparison::of(String::new(), None, &methods, &runs).unwrap();
+            let mut p_values = found.methods.iter().map(|row| row.scores["nll"].p_value);
+            p_values.find_map(|p_value| p_value).unwrap()
+        };
+        // The mean differs from zero by about one standard error of 100 rows.
+        for repeats in [2, 20, 200] {
+            assert!(p_value(repeats) > 0.1, "{repeats}: {}", p_value(repeats));
+        }
     }
 
     #[test]

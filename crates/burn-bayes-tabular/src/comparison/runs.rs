@@ -38,7 +38,8 @@ pub(crate) struct NewRowsRequest {
 }
 
 impl Runs {
-    /// A comparison with these settings; their method and validation fraction are ignored.
+    /// A comparison of single fits with these settings. Their method, their validation fraction, and settings of a run
+    /// around a training, such as the number of members, are ignored.
     ///
     /// # Errors
     /// If there are fewer than two methods, or a count is out of range.
@@ -50,6 +51,7 @@ impl Runs {
     ) -> Result<Self> {
         // Every row is in a test fold once, so no validation rows are needed.
         config.data.validation = 0.0;
+        config.fit = config.fit.of_one_training();
         let methods = distinct(methods.iter().copied(), |&method| method);
         if methods.len() < 2 {
             return Err(refused("methods", "must name at least two methods"));
@@ -148,7 +150,7 @@ impl Runs {
             .with_repeats(self.repeats)
             .with_seed(fit.seed);
         let new = self.new_table(rows)?;
-        let folds = Fold::all(rows, data, kept, new.as_ref())?;
+        let folds = Fold::all(rows, data, kept, new)?;
         let asked = data.positive.as_deref();
         let positives = folds.iter().map(|fold| fold.positive(asked));
         let positive = positives.collect::<Result<Vec<_>>>()?[0].map(String::from);
@@ -156,13 +158,14 @@ impl Runs {
         let case = case.to_string_lossy();
         let mut jobs = Vec::new();
         for (run, fold) in folds.iter().enumerate() {
-            for &method in &self.methods {
-                let settings = FitSettings {
-                    method,
-                    seed: fit.seed.wrapping_add((run / self.folds) as u64),
-                    ..fit.clone()
-                };
-                fold.check(&settings)?;
+            let of_method = |&method: &Method| FitSettings {
+                method,
+                seed: fit.seed.wrapping_add((run / self.folds) as u64),
+                ..fit.clone()
+            };
+            let fits: Vec<FitSettings> = self.methods.iter().map(of_method).collect();
+            fold.check(&fits)?;
+            for settings in fits {
                 jobs.push(job(&case, run, settings, fold, positive.as_deref())?);
             }
         }
@@ -190,7 +193,7 @@ fn job(
         method: settings.method.to_string(),
         seed: run as u64,
     };
-    let everything = (settings.identity(), fold.fingerprint());
+    let everything = (settings.key(), fold.fingerprint());
     let (fold, class) = (fold.clone(), positive.map(String::from));
     let work = move || {
         let scored = fold.score(&settings, class.as_deref())?;

@@ -61,11 +61,13 @@ pub struct ProcessDistance {
 
 impl ProcessComparison {
     fn new([rows, around]: [ProcessDistance; 2], method: Method) -> Self {
-        let mean = rows.mean.at_least(around.mean);
+        // Both comparisons are false if a mean is not a number.
+        let are_means_within = |limit: f64| rows.mean <= limit && around.mean <= limit;
         let [trusted_rows, trusted_around] = TRUSTED;
-        let is_trusted =
-            mean <= MEAN[0] && rows.deviation <= trusted_rows && around.deviation <= trusted_around;
-        let verdict = match (is_trusted, mean <= MEAN[1]) {
+        let is_trusted = are_means_within(MEAN[0])
+            && rows.deviation <= trusted_rows
+            && around.deviation <= trusted_around;
+        let verdict = match (is_trusted, are_means_within(MEAN[1])) {
             (true, _) => Verdict::Trust,
             (false, true) => Verdict::LookCloser,
             (false, false) => Verdict::DoNotUse,

@@ -47,6 +47,8 @@ pub struct TrainedModel {
     motion: Motion,
     /// The learned kernel of the prior over functions; `None` without one, or if the model was read from a file.
     kernel: Option<String>,
+    /// Whether the training had not begun to learn the posterior.
+    is_before_posterior: bool,
 }
 
 impl TrainedModel {
@@ -73,6 +75,7 @@ impl TrainedModel {
             learned_prior: None,
             motion: Motion::default(),
             kernel: None,
+            is_before_posterior: false,
         })
     }
 
@@ -93,6 +96,20 @@ impl TrainedModel {
     /// The same model with the kernel of its prior over functions.
     pub(super) fn with_kernel(self, kernel: Option<String>) -> Self {
         Self { kernel, ..self }
+    }
+
+    /// The same model, of a training that has not begun to learn the posterior if `is_before_posterior`.
+    pub(super) fn before_posterior(self, is_before_posterior: bool) -> Self {
+        Self {
+            is_before_posterior,
+            ..self
+        }
+    }
+
+    /// Whether the training had not begun to learn the posterior: its first stage trained the mean alone, or no iterates
+    /// were collected.
+    pub(crate) fn is_before_posterior(&self) -> bool {
+        self.is_before_posterior
     }
 
     /// The learned kernel of the prior over functions, on the standardised scales of inputs and target.

@@ -51,6 +51,11 @@ pub(super) trait Learner:
     /// The posterior; `None` for a point estimate, and an error if it does not exist yet.
     fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, burn_bayes::Error>;
 
+    /// Whether the mean is still trained alone.
+    fn is_before_posterior(&self) -> bool {
+        false
+    }
+
     /// The network for inference. Its weights are meaningful only for a point estimate.
     fn network(&self) -> Network;
 
@@ -94,6 +99,10 @@ where
 {
     fn posterior(&self) -> std::result::Result<Option<FactorPosterior>, burn_bayes::Error> {
         self.try_posterior().map(Some)
+    }
+
+    fn is_before_posterior(&self) -> bool {
+        self.verdict().is_unfinished
     }
 
     fn network(&self) -> Network {
@@ -453,9 +462,15 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
             epochs,
             loss: summary.loss,
         };
-        let snapshot = || {
-            self.training
-                .snapshot(model, &self.noise_precisions, self.learned_prior.as_ref())
+        let snapshot = || -> Result<TrainedModel> {
+            let learned_prior = self.learned_prior.as_ref();
+            let noise_precisions = &self.noise_precisions;
+            let snapshot = self
+                .training
+                .snapshot(model, noise_precisions, learned_prior)?;
+            let has_no_iterates =
+                snapshot.posterior().is_none() && self.training.settings.method.is_of_iterates();
+            Ok(snapshot.before_posterior(has_no_iterates || model.is_before_posterior()))
         };
         Ok(self.observer.epoch(&record, &snapshot))
     }

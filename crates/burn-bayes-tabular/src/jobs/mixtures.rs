@@ -5,7 +5,7 @@
 //! The contenders of a mixture are chosen for every fold by their NLL on the other folds of the same repeat, so the test
 //! rows do not choose their own mixture.
 
-use burn_bayes::eval::{PairedLosses, paired_t_test};
+use burn_bayes::eval::{PairedLosses, resampled_t_test};
 use serde::Serialize;
 
 use super::{Record, Summary};
@@ -36,7 +36,7 @@ pub struct Mixture {
     pub difference: f64,
     /// The standard error of the difference.
     pub difference_standard_error: Option<f64>,
-    /// The p-value of a paired t-test of this difference, Bonferroni-corrected.
+    /// The p-value of a corrected resampled t-test of this difference, Bonferroni-corrected.
     pub p_value: Option<f64>,
     /// Mean wall-clock time of all its fits of a run.
     pub seconds: f64,
@@ -46,11 +46,13 @@ impl Mixture {
     /// The mixtures from the records of each contender, both in the order of runs; `best` is the best contender. None if
     /// the records have no costs of rows.
     pub(crate) fn all(contenders: &[Vec<&Record>], folds: usize, best: usize) -> Result<Vec<Self>> {
+        let test_to_train = test_to_train(folds);
         let sizes = SIZES.into_iter().filter(|&size| size <= contenders.len());
         let found = sizes.filter_map(|size| {
             let runs = runs_of(size, contenders, folds);
-            Summary::of(&runs.iter().map(|run| run.nll).collect::<Vec<_>>())
-                .map(|summary| (size, runs, summary))
+            let costs: Vec<f64> = runs.iter().map(|run| run.nll).collect();
+            let summary = Summary::of_overlapping(&costs, test_to_train);
+            summary.map(|summary| (size, runs, summary))
         });
         let found: Vec<_> = found.collect();
         let tests = found.len() as f64;
@@ -63,8 +65,9 @@ impl Mixture {
                 return Ok(None);
             }
             let pairs = PairedLosses::new(&mixed, &single)?;
-            let difference = Summary::of(pairs.differences());
-            let test = paired_t_test(&pairs).filter(|_| mixed.len() >= FEWEST_TESTED);
+            let difference = Summary::of_overlapping(pairs.differences(), test_to_train);
+            let test = resampled_t_test(&pairs, test_to_train)?;
+            let test = test.filter(|_| mixed.len() >= FEWEST_TESTED);
             let seconds = runs.iter().map(|run| run.seconds).sum::<f64>() / runs.len() as f64;
             Ok(difference.map(|difference| Self {
                 name: format!("mixture of the best {size}"),
@@ -80,6 +83,14 @@ impl Mixture {
         };
         let mixtures = found.into_iter().map(mixture);
         mixtures.filter_map(Result::transpose).collect()
+    }
+}
+
+/// The number of test rows of a run divided by that of its training rows, for this number of folds.
+pub(crate) fn test_to_train(folds: usize) -> f64 {
+    match folds {
+        0 | 1 => 0.0,
+        _ => 1.0 / (folds as f64 - 1.0),
     }
 }
 

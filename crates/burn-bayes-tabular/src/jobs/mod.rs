@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::error::{Result, TabularError};
 
-pub(crate) use mixtures::{FEWEST_TESTED, NLL};
+pub(crate) use mixtures::{FEWEST_TESTED, NLL, test_to_train};
 pub use mixtures::{Mixture, mixed_nll};
 pub use result_cache::{Record, ResultCache};
 pub use runner::{Progress, run};

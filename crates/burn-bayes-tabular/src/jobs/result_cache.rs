@@ -1,7 +1,8 @@
 //! The cache of results: a file with one line per finished job.
 //!
 //! If the process was killed while writing, the incomplete last line is removed when the file is opened
-//! again.
+//! again. The file is locked while it is open, so that a second process does not take a line that the first one is
+//! writing for an incomplete one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Result, TabularError};
-use crate::files::{at, make_folder, whole_lines};
+use crate::files::{at, lock_open, make_folder, whole_lines};
 use crate::settings::refused;
 
 use super::{Job, Key, LeftOut, Measures};
@@ -65,6 +66,9 @@ impl ResultCache {
     }
 
     /// Opens the file, and creates it if needed.
+    ///
+    /// # Errors
+    /// If another process has it open, or a line is damaged.
     pub fn open(path: &Path) -> Result<Self> {
         let mut file = OpenOptions::new()
             .create(true)
@@ -72,6 +76,7 @@ impl ResultCache {
             .read(true)
             .open(path)
             .map_err(at(path))?;
+        lock_open(&file, path.parent().unwrap_or(path))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(at(path))?;
         let length = bytes.len();
@@ -153,6 +158,7 @@ mod tests {
         for (value, job) in [(0.1, job(0, 10)), (0.2, job(1, 10)), (0.3, job(0, 10))] {
             cache.append(&record(&job, value)).unwrap();
         }
+        drop(cache);
         let cache = ResultCache::open(&path).unwrap();
         let newest = record(&job(0, 10), 0.3);
         assert_eq!(cache.find(&job(0, 10)), Some(&newest));
@@ -167,11 +173,32 @@ mod tests {
         let numbers: Vec<f64> = (1..500).map(|n| (f64::from(n) / 7.0).exp()).collect();
         let key = job(0, 0).key;
         let job = Job::new(key, &numbers, || Ok(Measures::new())).unwrap();
-        let written = ResultCache::open(&path)
-            .unwrap()
-            .append(&record(&job, (0.3f64).exp()));
+        let written = {
+            let cache = ResultCache::open(&path).unwrap();
+            cache.append(&record(&job, (0.3f64).exp()))
+        };
         let cache = ResultCache::open(&path).unwrap();
         assert_eq!(cache.find(&job), Some(&written.unwrap()));
+    }
+
+    #[test]
+    fn a_second_process_cannot_cut_the_line_that_the_first_is_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cells.jsonl");
+        let cache = ResultCache::open(&path).unwrap();
+        cache.append(&record(&job(0, 10), 0.1)).unwrap();
+        std::fs::write(&path, "half a li").unwrap();
+        let error = ResultCache::open(&path).unwrap_err();
+        assert!(matches!(error, TabularError::Usage(_)), "{error:?}");
+        let (error, name) = (error.to_string(), folder.path().display().to_string());
+        assert!(
+            error.contains(&name) && error.contains("another process"),
+            "{error}"
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "half a li");
+        drop(cache);
+        ResultCache::open(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
     }
 
     #[test]
@@ -185,6 +212,7 @@ mod tests {
         let cache = ResultCache::open(&path).unwrap();
         assert!(cache.find(&job(0, 10)).is_some());
         cache.append(&record(&job(1, 10), 0.2)).unwrap();
+        drop(cache);
         assert!(
             ResultCache::open(&path)
                 .unwrap()

@@ -12,7 +12,18 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary of these values; `None` if there are none.
+    /// The summary of runs of a cross-validation, whose training rows overlap, by the correction of Nadeau and Bengio
+    /// (2003): the variance of the mean is s²·(1/n + ρ), with ρ the number of test rows divided by that of training rows.
+    pub fn of_overlapping(values: &[f64], test_to_train: f64) -> Option<Self> {
+        let plain = Self::of(values)?;
+        let factor = (1.0 + plain.runs as f64 * test_to_train).sqrt();
+        Some(Self {
+            standard_error: plain.standard_error.map(|error| factor * error),
+            ..plain
+        })
+    }
+
+    /// The summary of these independent values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let runs = values.len();
         let count = runs as f64;
@@ -37,5 +48,8 @@ mod tests {
         assert_eq!((summary.mean, summary.standard_error), (2.0, Some(1.0)));
         assert_eq!(Summary::of(&[5.0]).unwrap().standard_error, None);
         assert_eq!(Summary::of(&[]), None);
+        // 1/2 + 3/2 in the place of 1/2.
+        let overlapping = Summary::of_overlapping(&[1.0, 3.0], 1.5).unwrap();
+        assert!((overlapping.standard_error.unwrap() - 2.0).abs() < 1e-15);
     }
 }

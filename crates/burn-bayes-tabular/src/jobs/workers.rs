@@ -12,6 +12,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::{env, process, thread};
 
+use burn_bayes_data::present;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -64,10 +65,10 @@ impl WorkerPool {
         Self { threads, worker }
     }
 
-    /// Processes that read these files again; threads if a file cannot be read twice, such as a pipe.
+    /// Processes that read these files again, packed or not; threads if a file cannot be read twice, such as a pipe.
     pub fn of_files<'a>(threads: usize, mut files: impl Iterator<Item = &'a Path>) -> Self {
         let is_of_process = |path: &Path| path.starts_with("/dev") || path.starts_with("/proc");
-        match files.all(|path| path.is_file() && !is_of_process(path)) {
+        match files.all(|path| present(path).is_file() && !is_of_process(path)) {
             true => Self::processes(threads),
             false => Self::threads(threads),
         }
@@ -449,6 +450,10 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let pool = |path| WorkerPool::of_files(2, [file.path(), path].into_iter());
         assert!(pool(file.path()).worker.is_some());
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("rows.csv.gz"), "").unwrap();
+        let packed = folder.path().join("rows.csv");
+        assert!(pool(&packed).worker.is_some());
         for path in ["/dev/stdin", "/dev/null", "/proc/self/environ", "/absent"] {
             assert!(pool(Path::new(path)).worker.is_none(), "{path}");
         }

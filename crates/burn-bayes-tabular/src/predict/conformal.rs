@@ -7,8 +7,10 @@
 //!
 //! over the held-out rows and the new row, if these are exchangeable: drawn from one distribution, and none of them
 //! used by the fit. With a threshold for each group of rows, or for each true class, this holds in every group or class
-//! (Mondrian conformal prediction); a group needs as many held-out rows as all rows do otherwise.
+//! (Mondrian conformal prediction); a group needs as many held-out rows as all rows do otherwise. The tests in
+//! `guarantees.rs` simulate what is promised.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn_bayes::eval::{
@@ -17,7 +19,7 @@ use burn_bayes::eval::{
     RankPenalty, SetScore,
 };
 
-use super::cell_groups::CellGroups;
+use super::cell_groups::{CellGroups, CellRule};
 use super::held_out::HeldOutTable;
 use super::table::DEVIATIONS;
 use super::{ClassPredictions, MEAN, Moments, TARGET, probability_column};
@@ -55,6 +57,15 @@ pub struct ConformalRequest {
     pub by: Option<String>,
 }
 
+/// The columns of a run that are copied into the predictions of the held-out rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeptColumns<'a> {
+    /// How each is divided into groups, from the training rows.
+    pub(crate) rules: &'a BTreeMap<String, CellRule>,
+    /// The cells that count as missing.
+    pub(crate) missing: &'a [String],
+}
+
 /// Prediction sets or intervals with a coverage guarantee.
 #[derive(Clone, Debug)]
 pub struct Conformal {
@@ -79,7 +90,7 @@ enum Rule {
 }
 
 /// The predictions and targets of the held-out rows.
-enum Known {
+pub(super) enum Known {
     Classes(ClassProbabilities<'static>, Vec<usize>),
     Numbers([Vec<f64>; 3]),
 }
@@ -123,32 +134,54 @@ impl Conformal {
         target: &Target,
         name: &str,
         request: &ConformalRequest,
+        columns: &KeptColumns<'_>,
     ) -> Result<Self> {
         let by = request.by.as_deref().filter(|&by| by != name);
         let (known, table) = Known::read(path, target, by)?;
-        let (level, rows) = (request.level, table.rows());
-        let damaged = |error: EvalError| table.damaged(error);
-        let rules = match (by, &request.by) {
-            (Some(column), _) => {
-                let cells = table.words(column).map_err(|_| {
+        let groups = match by {
+            None => None,
+            Some(column) => {
+                let absent = || {
                     let problem = format!(
                         "names `{column}`, which {} does not have; fit with `--keep {column}`",
                         path.display()
                     );
                     refused(BY, problem)
-                })?;
-                let cells: Vec<String> = cells.into_iter().map(String::from).collect();
-                let (groups, of_rows) = CellGroups::of(column, &cells)?;
-                let rules = Mondrian::calibrate(&of_rows, |rows| known.rule(Some(rows), request));
-                let rules = rules.map_err(damaged)?;
+                };
+                let rule = columns.rules.get(column).ok_or_else(absent)?;
+                let cells = table.words(column).map_err(|_| absent())?;
+                Some(CellGroups::of(column, rule, columns.missing, &cells))
+            }
+        };
+        Self::of(&known, groups, target, request, path)
+    }
+
+    /// Calibrates on held-out rows, with the groups of a column and the group of each row, if these have the level.
+    /// `path` is for messages.
+    pub(super) fn of(
+        known: &Known,
+        groups: Option<(CellGroups, Vec<Option<usize>>)>,
+        target: &Target,
+        request: &ConformalRequest,
+        path: &Path,
+    ) -> Result<Self> {
+        let (level, mut rows) = (request.level, known.rows());
+        let damaged = |error: EvalError| TabularError::Data(format!("{}: {error}", path.display()));
+        let rules = match (groups, &request.by) {
+            (Some((groups, of_rows)), _) => {
+                let members: Vec<usize> = (0..rows).filter(|&row| of_rows[row].is_some()).collect();
+                let of_members: Vec<usize> = of_rows.iter().flatten().copied().collect();
+                let rule = |chosen: &[usize]| known.rule(Some(&pick(&members, chosen)), request);
+                let rules = Mondrian::calibrate(&of_members, rule).map_err(damaged)?;
                 for (group, name) in groups.names().iter().enumerate() {
-                    let count = of_rows.iter().filter(|&&of_row| of_row == group).count();
-                    let is_finite = |rule: &Rule| rule.threshold() < f64::INFINITY;
-                    if !rules.of_group(group).is_some_and(is_finite) {
-                        let of_group = format!(" of the group `{name}` of `{column}`");
+                    let is_too_few = |rule: &Rule| rule.threshold() == f64::INFINITY;
+                    if rules.of_group(group).is_some_and(is_too_few) {
+                        let count = of_members.iter().filter(|&&other| other == group).count();
+                        let of_group = format!(" of the group `{name}` of `{}`", groups.column());
                         return Err(too_few(path, count, &of_group, level));
                     }
                 }
+                rows = members.len();
                 Rules::ByGroup(groups, rules)
             }
             (None, Some(_)) => Rules::ByClass(known.by_class(request).map_err(damaged)?),
@@ -207,14 +240,20 @@ impl Conformal {
         &self,
         cells: impl IntoIterator<Item = (usize, &'a str)>,
     ) -> Result<Option<Vec<usize>>> {
-        let Some(groups) = self.groups() else {
+        let Rules::ByGroup(groups, rules) = &self.rules else {
             return Ok(None);
         };
         let of_cell = |(place, cell): (usize, &str)| {
-            groups.group(cell.trim()).ok_or_else(|| {
+            let group = groups.group(cell.trim());
+            let calibrated = group.filter(|&group| rules.of_group(group).is_some());
+            calibrated.ok_or_else(|| {
                 let column = groups.column();
+                let has = match group.map(|group| &groups.names()[group]) {
+                    Some(name) => format!("is in the group `{name}` of `{cell}` in"),
+                    None => format!("has the value `{cell}` of"),
+                };
                 TabularError::Data(format!(
-                    "row {place}: no held-out row of the fit has the value `{cell}` of `{column}`, so there is no guarantee \
+                    "row {place}: no held-out row of the fit {has} `{column}`, so there is no guarantee \
                      for this group; leave its rows out, merge the group with another one in both files, or leave out \
                      `--conformal-by`"
                 ))
@@ -238,7 +277,8 @@ impl Conformal {
                 "for each class, the set of a new row of this class contains it".into()
             }
             Rules::ByGroup(groups, rules) => {
-                let what = match rules.of_group(0) {
+                let mut groups_of_rows = 0..groups.names().len();
+                let what = match groups_of_rows.find_map(|group| rules.of_group(group)) {
                     Some(Rule::Intervals(_)) => "the interval of a new row contains its target",
                     _ => "the set of a new row contains its class",
                 };
@@ -321,6 +361,14 @@ impl Rule {
 }
 
 impl Known {
+    /// The number of rows.
+    fn rows(&self) -> usize {
+        match self {
+            Self::Classes(_, truths) => truths.len(),
+            Self::Numbers([means, ..]) => means.len(),
+        }
+    }
+
     /// Reads the file; `by` is a column of words that is read too, if the file has it.
     fn read(path: &Path, target: &Target, by: Option<&str>) -> Result<(Self, HeldOutTable)> {
         let words = |target: &[&'static str]| -> Vec<String> {
@@ -461,6 +509,21 @@ mod tests {
         }
     }
 
+    /// The columns of these files: `ward` has words.
+    fn kept() -> BTreeMap<String, CellRule> {
+        [("ward".to_string(), CellRule::Categories)].into()
+    }
+
+    fn calibrated(
+        path: &Path,
+        target: &Target,
+        name: &str,
+        request: &ConformalRequest,
+    ) -> Result<Conformal> {
+        let (rules, missing) = (&kept(), &[][..]);
+        Conformal::calibrate(path, target, name, request, &KeptColumns { rules, missing })
+    }
+
     #[test]
     fn a_file_calibrates_as_its_numbers_do() {
         let folder = tempfile::tempdir().unwrap();
@@ -475,14 +538,14 @@ mod tests {
             set_method: None,
             by: None,
         };
-        let found = Conformal::calibrate(&path, &target, "y", &request(0.5)).unwrap();
+        let found = calibrated(&path, &target, "y", &request(0.5)).unwrap();
         let Rules::Together(Rule::Intervals(rule)) = found.rules else {
             panic!("intervals");
         };
         // The scores are 0.5, 0.5 and 2, and the second of them is the threshold.
         assert_eq!((rule.threshold(), found.rows()), (0.5, 3));
         assert!(found.guarantee().contains("50 %"), "{}", found.guarantee());
-        let few = Conformal::calibrate(&path, &target, "y", &request(0.8))
+        let few = calibrated(&path, &target, "y", &request(0.8))
             .unwrap_err()
             .to_string();
         assert!(
@@ -492,13 +555,13 @@ mod tests {
 
         std::fs::write(&path, "row,p_a,p_b,target\n1,0.9,0.1,a\n2,0.2,0.8,b\n").unwrap();
         let classes = Target::Classes(["a", "b"].map(String::from).to_vec());
-        let found = Conformal::calibrate(&path, &classes, "y", &request(0.6)).unwrap();
+        let found = calibrated(&path, &classes, "y", &request(0.6)).unwrap();
         let Rules::Together(Rule::Lac(rule)) = found.rules else {
             panic!("sets");
         };
         assert!((rule.threshold() - 0.2).abs() < 1e-15);
         std::fs::write(&path, "row,p_a,p_b,target\n1,0.9,0.1,a\n2,0.2,0.8,c\n").unwrap();
-        let error = Conformal::calibrate(&path, &classes, "y", &request(0.6))
+        let error = calibrated(&path, &classes, "y", &request(0.6))
             .unwrap_err()
             .to_string();
         assert!(
@@ -522,7 +585,7 @@ mod tests {
             set_method: None,
             by: Some(by.into()),
         };
-        let found = Conformal::calibrate(&path, &target, "y", &request("ward", 0.6)).unwrap();
+        let found = calibrated(&path, &target, "y", &request("ward", 0.6)).unwrap();
         assert!(
             found.guarantee().contains("in each group of `ward`"),
             "{}",
@@ -536,10 +599,13 @@ mod tests {
         };
         let intervals = found.intervals(&moments, Some(&groups)).unwrap().unwrap();
         // The second of two scores: 20 in one group, and 2 times a deviation of 2 in the other.
-        assert_eq!(
-            (intervals.lower(), intervals.upper()),
-            (&[-20.0, 1.0][..], &[20.0, 9.0][..])
-        );
+        for (found, limits) in [
+            (intervals.lower(), [-20.0, 1.0]),
+            (intervals.upper(), [20.0, 9.0]),
+        ] {
+            let errors = found.iter().zip(limits).map(|(one, other)| one - other);
+            assert!(errors.map(f64::abs).all(|error| error < 1e-14), "{found:?}");
+        }
         let unknown = found.groups_of([(7, "c")]).unwrap_err().to_string();
         assert!(
             unknown.contains("row 7") && unknown.contains("`c`"),
@@ -548,7 +614,7 @@ mod tests {
         let error = |by: &str, level| {
             let request = request(by, level);
             request.validate(&target, "y").unwrap();
-            Conformal::calibrate(&path, &target, "y", &request)
+            calibrated(&path, &target, "y", &request)
                 .unwrap_err()
                 .to_string()
         };
@@ -563,7 +629,7 @@ mod tests {
         let rows = "1,0.9,0.1,a\n2,0.8,0.2,a\n3,0.4,0.6,b\n4,0.7,0.3,b\n";
         std::fs::write(&path, format!("row,p_a,p_b,target\n{rows}")).unwrap();
         let classes = Target::Classes(["a", "b"].map(String::from).to_vec());
-        let found = Conformal::calibrate(&path, &classes, "y", &request("y", 0.6)).unwrap();
+        let found = calibrated(&path, &classes, "y", &request("y", 0.6)).unwrap();
         let Rules::ByClass(rule) = &found.rules else {
             panic!("classes");
         };
@@ -574,7 +640,7 @@ mod tests {
             "{}",
             found.guarantee()
         );
-        let few = Conformal::calibrate(&path, &classes, "y", &request("y", 0.8)).unwrap_err();
+        let few = calibrated(&path, &classes, "y", &request("y", 0.8)).unwrap_err();
         assert!(
             few.to_string().contains("2 held-out rows of the class `a`"),
             "{few}"

@@ -4,6 +4,8 @@ mod cell_groups;
 mod conformal;
 mod counts;
 mod draws;
+#[cfg(test)]
+mod guarantees;
 mod held_out;
 mod moments;
 mod recalibration;
@@ -11,7 +13,8 @@ mod selection;
 mod table;
 mod uncertainty;
 
-pub(crate) use cell_groups::CellGroups;
+pub(crate) use cell_groups::{CellGroups, CellRule};
+pub(crate) use conformal::KeptColumns;
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
 pub use counts::CountPredictions;
 pub(crate) use draws::members_of_draws;

@@ -83,7 +83,7 @@ pub(crate) fn threshold_at_risk(
 /// Candidates for the deviation of a number, from four tolerances down. A row whose deviation is the tolerance is
 /// wrong with a probability of about a third, and of a quarter of it almost never, so `std` has fine steps there. The
 /// deviation without noise may be much smaller.
-fn of_tolerance(score: &str, tolerance: f64) -> Vec<f64> {
+pub(super) fn of_tolerance(score: &str, tolerance: f64) -> Vec<f64> {
     let step = match score == EPISTEMIC {
         true => FRAC_1_SQRT_2,
         false => FRAC_1_SQRT_2.sqrt(),
@@ -92,7 +92,7 @@ fn of_tolerance(score: &str, tolerance: f64) -> Vec<f64> {
     candidates.collect()
 }
 
-fn of_score(score: Uncertainty, classes: usize) -> Vec<f64> {
+pub(super) fn of_score(score: Uncertainty, classes: usize) -> Vec<f64> {
     let greatest = match score {
         Uncertainty::Entropy | Uncertainty::MutualInformation => (classes as f64).ln(),
         Uncertainty::Disagreement | Uncertainty::LeastConfidence | Uncertainty::VariationRatio => {

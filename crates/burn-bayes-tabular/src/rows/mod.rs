@@ -6,6 +6,7 @@ mod training_set;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use burn_bayes_data::{
     Column, ColumnKind, CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets, Task,
@@ -16,7 +17,7 @@ use strsim::levenshtein;
 
 use crate::error::{Result, TabularError};
 use crate::files::hashed;
-use crate::predict::PredictionTable;
+use crate::predict::{CellRule, PredictionTable};
 use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
 pub use inputs::RowInputs;
@@ -34,7 +35,7 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
 #[derive(Clone, Debug)]
 pub struct SplitTable {
     /// All rows of the file.
-    pub table: Table,
+    pub table: Arc<Table>,
     /// Indices of the training rows in the table.
     pub train: Vec<usize>,
     /// Indices of the validation rows in the table.
@@ -60,7 +61,7 @@ impl SplitTable {
         }
         let (train, validation) = dealt(&table, &rows, settings, seed)?;
         Ok(Self {
-            table,
+            table: Arc::new(table),
             train,
             validation,
         })
@@ -84,7 +85,8 @@ impl SplitTable {
                 })?
             }
         };
-        let of_table = divisions.iter().map(|split| split.of_rows(&self.train));
+        let divisions = divisions.into_iter();
+        let of_table = divisions.map(|split| split.of_rows(&self.train));
         Ok(of_table.collect())
     }
 }
@@ -100,6 +102,8 @@ pub struct PreparedRows {
     pub validation: Option<Dataset>,
     /// The inputs of the validation rows, with their places in the file.
     pub validation_inputs: RowInputs,
+    /// How each column that is copied into the predictions is divided into groups, by the training rows.
+    pub(crate) kept_columns: BTreeMap<String, CellRule>,
 }
 
 impl PreparedRows {
@@ -132,6 +136,7 @@ impl PreparedRows {
         target.positive(settings.positive.as_deref())?;
         PredictionTable::check_kept(&target, &settings.keep.0)?;
         Ok(Self {
+            kept_columns: kept_columns(&table, &train, settings)?,
             train: TrainingSet::prepared(&preprocessor, &table, &train)?,
             validation: dataset,
             validation_inputs: RowInputs::of(&preprocessor, &table, validation)?
@@ -139,6 +144,25 @@ impl PreparedRows {
             preprocessor,
         })
     }
+}
+
+/// How the columns to keep are divided into groups, by the training rows.
+fn kept_columns(
+    table: &Table,
+    train: &[usize],
+    settings: &DataSettings,
+) -> Result<BTreeMap<String, CellRule>> {
+    let missing = settings.csv_options().missing;
+    let rule = |name: &String| {
+        let cell = |&row: &usize| table.text(name, row).unwrap_or_default().trim();
+        let cells: Vec<&str> = train.iter().map(cell).collect();
+        // An ignored column has no kind.
+        let column = table.column(name).ok();
+        let is_category = settings.categories.0.contains(name)
+            || column.is_some_and(|column| column.kind() == ColumnKind::Category);
+        Ok((name.clone(), CellRule::of(&cells, is_category, &missing)?))
+    };
+    settings.keep.0.iter().map(rule).collect()
 }
 
 /// The rows of a table that are not dropped because of missing values.

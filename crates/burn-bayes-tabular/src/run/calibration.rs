@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::{Run, RunFolder};
 use crate::error::Result;
-use crate::predict::{Conformal, ConformalRequest};
+use crate::predict::{Conformal, ConformalRequest, KeptColumns};
 use crate::settings::{MemberWeights, refused};
 
 impl Run {
@@ -26,7 +26,12 @@ impl Run {
         let name = self.preprocessor.targets()[0].name();
         request.validate(target, name)?;
         let file = self.calibration_file(folder, "conformal", draws, "")?;
-        Conformal::calibrate(&file, target, name, request)
+        let options = self.config.data.csv_options();
+        let columns = KeptColumns {
+            rules: &self.kept_columns,
+            missing: &options.missing,
+        };
+        Conformal::calibrate(&file, target, name, request, &columns)
     }
 
     /// The file with the predictions of held-out rows that the fit has not used, for an option of a command. The

@@ -89,12 +89,8 @@ impl FitSettings {
         };
         Self {
             seed,
-            against_map: false,
-            refit: false,
-            members: 1,
-            member_weights: MemberWeights::Equal,
-            recalibrate: None,
-            ..self.clone()
+            patience: self.patience,
+            ..self.of_one_training()
         }
     }
 }
@@ -279,6 +275,7 @@ impl EnsembleFit {
         )?
         .with_plain_models(plain_models)
         .with_recalibration(recalibration)
+        .with_kept_columns(rows.kept_columns.clone())
         .with_members(members)
         .save(folder)?;
         Ok(FinishedFit {
@@ -408,7 +405,7 @@ impl MemberFits {
                 method: self.config.fit.method.to_string(),
                 seed: place as u64,
             };
-            let settings = (self.config.fit.identity(), fingerprint);
+            let settings = (self.config.fit.key(), fingerprint);
             let fits = self.clone();
             Job::new(key, &settings, move || {
                 if let Some(fit) = fits.fit(place)? {

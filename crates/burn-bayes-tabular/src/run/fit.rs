@@ -19,11 +19,13 @@ use crate::engine::{
 use crate::error::{Result, TabularError};
 use crate::plain_models::PlainModels;
 use crate::rows::{PreparedRows, TrainingSet};
-use crate::search::HoldoutScore;
+use crate::search::{HoldoutScore, divergence};
 use crate::settings::{Config, FitSettings, NoisePrecision};
 
 /// Number of weight draws to check that predictions of training rows are finite.
 const CHECKED_DRAWS: usize = 10;
+/// The number of training rows that are compared with a constant prediction.
+const MOST_COMPARED: usize = 4096;
 /// Remedies for divergence.
 const CURE: &str = "lower `learning_rate`, give more `epochs`, or choose another `method`";
 
@@ -179,8 +181,8 @@ impl FolderFit {
         })
     }
 
-    /// Scores the held-out rows, and marks the run as finished. Without held-out rows, checks that the
-    /// predictions of the training rows are finite.
+    /// Scores the held-out rows, and marks the run as finished. Without held-out rows, and after a second fit to all
+    /// rows, the predictions of the training rows say whether the fit has diverged.
     ///
     /// # Errors
     /// If a prediction is not finite, or a file cannot be written.
@@ -190,7 +192,7 @@ impl FolderFit {
             Some(refitted) => (&refitted.model, &refitted.rows),
             None => (&trained.model, &self.rows.train),
         };
-        let (scores, assessment, importance, plain_models) = self.reported(|| {
+        let (scores, assessment, importance, plain_models, unscored) = self.reported(|| {
             folder.save_model(model)?;
             let diagnosis = engine::diagnose(train, &config.fit, model)?;
             let importance = match &diagnosis {
@@ -210,26 +212,34 @@ impl FolderFit {
                     plain_models = plain_models.with_map(&self.rows.train, &config.fit)?;
                     Some(self.scores(&trained.model, rows, &plain_models, assessment.clone())?)
                 }
-                None => {
-                    expect_finite(model, train, &config.fit)?;
-                    None
-                }
+                None => None,
+            };
+            // The held-out rows, if any, scored another model.
+            let unscored = match scores.is_none() || trained.refitted.is_some() {
+                true => training_divergence(model, train, &config.fit)?,
+                false => None,
             };
             if let Some(refitted) = &trained.refitted {
                 plain_models = PlainModels::fit(&refitted.rows, &config.fit)?;
             }
             let full = scores.as_ref().map(|scores| scores.assessment.clone());
             let assessment = full.unwrap_or(assessment);
-            Ok((scores, assessment, importance, plain_models))
+            let assessment = match unscored.is_some() {
+                true => assessment.with_divergence(),
+                false => assessment,
+            };
+            Ok((scores, assessment, importance, plain_models, unscored))
         })?;
         self.rows.preprocessor.save(folder.preprocessor_file())?;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
+        let diverged = diverged.or(unscored);
         let recalibration = scores
             .as_ref()
             .and_then(Validation::recalibration_of_new_rows);
         folder.finish(
             config,
             model,
+            self.rows.kept_columns.clone(),
             diverged.clone(),
             importance,
             &plain_models,
@@ -353,6 +363,24 @@ impl FolderFit {
             assessment,
         )
     }
+}
+
+/// The divergence of a fit from its predictions of the training rows, or of some of many.
+///
+/// # Errors
+/// If the NLL of a training row is not finite.
+fn training_divergence(
+    model: &TrainedModel,
+    train: &TrainingSet,
+    settings: &FitSettings,
+) -> Result<Option<String>> {
+    expect_finite(model, train, settings)?;
+    let every = train.rows().div_ceil(MOST_COMPARED);
+    let some: Vec<usize> = (0..train.rows()).step_by(every).collect();
+    let some = train.select(&some);
+    let predictions = model.predict(&some.features()?, settings.draws)?;
+    let found = divergence(train, &predictions, &some.true_targets())?;
+    Ok(found.map(|found| found.of_rows("training")))
 }
 
 /// Checks that the NLL of the training rows is finite.

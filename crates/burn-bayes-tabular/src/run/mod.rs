@@ -29,6 +29,7 @@ pub use recalibration::RecalibrationScores;
 pub(crate) use validation::{RunReport, report_failure, validate};
 pub use validation::{Validation, curves};
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +47,7 @@ use crate::error::{Result, TabularError};
 use crate::files::{at, remove, write_whole};
 use crate::network::Network;
 use crate::plain_models::PlainModels;
-use crate::predict::{Predictions, Recalibration};
+use crate::predict::{CellRule, Predictions, Recalibration};
 use crate::rows::Target;
 use crate::settings::{Config, DeviceName, MOST_DRAWS, Method, expect_at_most, refused};
 
@@ -65,6 +66,8 @@ pub struct Run {
     is_importance_weighted: bool,
     recalibration: Option<Recalibration>,
     plain_models: Option<PlainRecord>,
+    /// How each column in the file of the held-out rows is divided into groups.
+    kept_columns: BTreeMap<String, CellRule>,
     checksums: Checksums,
 }
 
@@ -108,6 +111,7 @@ impl Run {
             is_importance_weighted: false,
             recalibration: model_file.recalibration,
             plain_models: model_file.plain_models,
+            kept_columns: model_file.kept_columns,
             checksums: model_file.checksums,
         })
     }
@@ -288,6 +292,7 @@ impl RunFolder {
         &self,
         config: &Config,
         model: &TrainedModel,
+        kept_columns: BTreeMap<String, CellRule>,
         diverged: Option<String>,
         importance: ImportanceWeights,
         plain_models: &PlainModels,
@@ -316,6 +321,7 @@ impl RunFolder {
         .with_kernel(model.kernel().map(str::to_owned))
         .with_plain_models(plain_models)
         .with_recalibration(recalibration)
+        .with_kept_columns(kept_columns)
         .save(self)?;
         remove(&self.checkpoint_file())
     }

@@ -17,7 +17,7 @@ use super::wrong;
 use crate::engine::ImportanceWeights;
 use crate::error::Result;
 use crate::files::{at, checksum, write_whole};
-use crate::predict::Recalibration;
+use crate::predict::{CellRule, Recalibration};
 
 /// The format of a run's files.
 const FORMAT: u32 = 2;
@@ -46,6 +46,9 @@ pub(super) struct ModelFile {
     /// The plain models beside the fit; absent in the files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) plain_models: Option<PlainRecord>,
+    /// How each column in the file of the held-out rows is divided into groups; absent without such columns.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) kept_columns: BTreeMap<String, CellRule>,
     /// The members of an ensemble; absent in the file of a single fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) members: Vec<Member>,
@@ -68,6 +71,7 @@ impl ModelFile {
             checksums: Checksums::of(files)?,
             recalibration: None,
             plain_models: None,
+            kept_columns: BTreeMap::new(),
             members: Vec::new(),
         })
     }
@@ -89,6 +93,14 @@ impl ModelFile {
     pub(super) fn with_recalibration(self, recalibration: Option<Recalibration>) -> Self {
         Self {
             recalibration,
+            ..self
+        }
+    }
+
+    /// The file of a fit with these columns in the file of its held-out rows.
+    pub(super) fn with_kept_columns(self, kept_columns: BTreeMap<String, CellRule>) -> Self {
+        Self {
+            kept_columns,
             ..self
         }
     }

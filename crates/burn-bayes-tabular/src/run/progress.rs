@@ -35,6 +35,9 @@ pub struct ValidationScore {
     /// standard deviations, or the Hamming loss.
     #[serde(rename = "validation_error")]
     pub error: f64,
+    /// Whether the training had not begun to learn the posterior; absent if it had.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub before_posterior: bool,
 }
 
 /// Held-out rows that are scored during training.
@@ -76,10 +79,18 @@ impl WatchedRows {
         if !is_due {
             return Ok(None);
         }
-        match snapshot().and_then(|model| model.predict(&self.features, DRAWS)) {
-            Ok(predictions) => {
+        let scored = snapshot().and_then(|model| {
+            let predictions = model.predict(&self.features, DRAWS)?;
+            Ok((predictions, model.is_before_posterior()))
+        });
+        match scored {
+            Ok((predictions, before_posterior)) => {
                 let judgement = HoldoutScore::of(&predictions, &self.targets)?;
-                Ok(self.on_learning_scale(judgement))
+                let score = self.on_learning_scale(judgement);
+                Ok(score.map(|score| ValidationScore {
+                    before_posterior,
+                    ..score
+                }))
             }
             // The fit may recover; if not, its own checks report the error.
             Err(TabularError::Numerical(_)) => Ok(None),
@@ -94,6 +105,7 @@ impl WatchedRows {
         let score = ValidationScore {
             nll: judgement.cost - shift,
             error: judgement.error,
+            before_posterior: false,
         };
         (score.nll.is_finite() && score.error.is_finite()).then_some(score)
     }

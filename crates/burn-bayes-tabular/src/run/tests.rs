@@ -18,7 +18,7 @@ use crate::jobs::ResultCache;
 use crate::new_rows::{PredictionRequest, RowPredictor};
 use crate::predict::Uncertainty;
 use crate::predict::{Abstention, threshold_at_risk};
-use crate::predict::{Conformal, ConformalRequest, PredictionTable};
+use crate::predict::{Conformal, ConformalRequest, KeptColumns, PredictionTable};
 use crate::rows::TrainingSet;
 use crate::rows::{PreparedRows, SplitTable, read_table};
 use crate::search::Ranges;
@@ -286,6 +286,7 @@ fn a_run_of_a_device_that_was_not_built_in_predicts_on_another() {
         .finish(
             &run.config,
             single(&run),
+            BTreeMap::new(),
             None,
             no_weights(),
             &plain_models,
@@ -342,8 +343,12 @@ fn spoilt_validation_rows() {
         score: Uncertainty::Entropy,
         classes: 2,
     };
+    let columns = KeptColumns {
+        rules: &BTreeMap::new(),
+        missing: &[],
+    };
     let threshold = || {
-        Conformal::calibrate(&path, run.model.target(), "y", &request)?;
+        Conformal::calibrate(&path, run.model.target(), "y", &request, &columns)?;
         threshold_at_risk(&path, abstention, 0.9, 0.5)
     };
     threshold().unwrap();
@@ -538,7 +543,15 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     let plain_models = run.plain_models(&folder, None).unwrap();
     folder.save_model(&point).unwrap();
     folder
-        .finish(&run.config, &point, None, no_weights(), &plain_models, None)
+        .finish(
+            &run.config,
+            &point,
+            BTreeMap::new(),
+            None,
+            no_weights(),
+            &plain_models,
+            None,
+        )
         .unwrap();
     assert!(
         Run::load(&folder, None)

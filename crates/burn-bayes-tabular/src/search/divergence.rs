@@ -67,28 +67,33 @@ impl Divergence {
     }
 }
 
-impl fmt::Display for Divergence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NotFinite => f.write_str("the NLL of the held-out rows is not finite"),
+impl Divergence {
+    /// The reason in words, for rows of this kind.
+    pub(crate) fn of_rows(self, rows: &str) -> String {
+        match self {
+            Self::NotFinite => format!("the NLL of the {rows} rows is not finite"),
             Self::WorseThanConstant {
                 nll,
                 constant,
                 constant_name,
-            } => write!(
-                f,
-                "the NLL of the held-out rows is {} nats, worse than the {} nats of {constant_name}",
+            } => format!(
+                "the NLL of the {rows} rows is {} nats, worse than the {} nats of {constant_name}",
                 number(nll),
                 number(constant)
             ),
-            Self::FarOff { rmse, deviation } => write!(
-                f,
-                "the RMSE of the held-out rows is {}, and the standard deviation of the training targets \
+            Self::FarOff { rmse, deviation } => format!(
+                "the RMSE of the {rows} rows is {}, and the standard deviation of the training targets \
                  is {}",
                 number(rmse),
                 number(deviation)
             ),
         }
+    }
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.of_rows("held-out"))
     }
 }
 

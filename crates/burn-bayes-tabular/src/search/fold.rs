@@ -1,5 +1,6 @@
 //! Training and test rows of a fold, prepared with statistics of the training rows only.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use burn_bayes::eval::{
@@ -30,6 +31,34 @@ const ERROR: &str = "error";
 /// A training and test split.
 #[derive(Clone, Debug)]
 pub struct Fold {
+    source: Source,
+    /// Number of features.
+    width: usize,
+    target: Target,
+    /// A hash of the rows.
+    fingerprint: u64,
+}
+
+/// Where the rows of a fold come from.
+#[derive(Clone, Debug)]
+enum Source {
+    Given(Box<FoldRows>),
+    /// They are selected and prepared whenever they are needed, because the folds of many repeats together have as many
+    /// copies of the table.
+    Table(Arc<FoldTable>, Split),
+}
+
+/// The rows of all folds of a table.
+#[derive(Clone, Debug)]
+struct FoldTable {
+    table: Arc<Table>,
+    preparation: PreprocessorConfig,
+    new: Option<NewTable>,
+}
+
+/// Prepared rows of a fold.
+#[derive(Clone, Debug)]
+struct FoldRows {
     train: TrainingSet,
     test: Features,
     /// The targets of the test rows, in their own unit.
@@ -70,6 +99,8 @@ pub struct Scored {
     pub(crate) left_out: Option<LeftOut>,
     /// Whether the fit has diverged.
     pub diverged: bool,
+    /// The number of test rows divided by that of training rows.
+    pub(crate) test_to_train: f64,
 }
 
 /// A fit on the test rows.
@@ -102,12 +133,12 @@ impl Fold {
             scaler.apply(dataset.features().select(&split.train)?)?,
             Targets::Real(scaled.collect()),
         )?;
-        Ok(Self {
+        Ok(Self::of_rows(FoldRows {
             train: TrainingSet::new(&train, Target::Real(scale))?,
             test: scaler.apply(dataset.features().select(&split.test)?)?,
             targets: Targets::Real(of(&split.test)),
             new: None,
-        })
+        }))
     }
 
     /// Training and test rows that are prepared already.
@@ -115,70 +146,70 @@ impl Fold {
     /// # Errors
     /// If the rows do not have this target.
     pub fn given(train: &Dataset, test: &Dataset, target: Target) -> Result<Self> {
-        Ok(Self {
+        Ok(Self::of_rows(FoldRows {
             targets: true_targets(test, &target),
             train: TrainingSet::new(train, target)?,
             test: test.features().clone(),
             new: None,
-        })
+        }))
     }
 
-    /// A split of the rows of a table, with new rows.
-    ///
-    /// # Errors
-    /// If the rows cannot be prepared, for example because a test row has a new category.
-    fn prepared(
-        table: &Table,
-        config: &PreprocessorConfig,
-        split: &Split,
-        new: Option<&NewTable>,
-    ) -> Result<Self> {
-        let preprocessor = Preprocessor::fit(config, table, split.train.iter().copied())?;
-        let train = TrainingSet::prepared(&preprocessor, table, &split.train)?;
-        let test = preprocessor.dataset(table, split.test.iter().copied())?;
-        Ok(Self {
-            targets: true_targets(&test, train.target()),
-            train,
-            test: test.into_parts().0,
-            new: new
-                .map(|new| preprocessor.features(&new.table, new.rows.iter().copied()))
-                .transpose()?,
-        })
+    fn of_rows(rows: FoldRows) -> Self {
+        Self {
+            width: rows.train.width(),
+            target: rows.train.target().clone(),
+            fingerprint: rows.fingerprint(),
+            source: Source::Given(Box::new(rows)),
+        }
     }
 
     /// The folds of the training rows of a table, each with the new rows.
     ///
     /// # Errors
-    /// If the rows cannot be divided into folds, or as [`Fold::prepared`].
+    /// If the rows cannot be divided into folds or prepared, for example because a test row has a new category.
     pub(crate) fn all(
         rows: &SplitTable,
         settings: &DataSettings,
         kept: KFold,
-        new: Option<&NewTable>,
+        new: Option<NewTable>,
     ) -> Result<Vec<Arc<Self>>> {
-        let preparation = settings.preprocessor()?;
-        let divisions = rows.divisions(settings, kept)?;
-        let folds = divisions.iter();
-        folds
-            .map(|split| {
-                Ok(Arc::new(Self::prepared(
-                    &rows.table,
-                    &preparation,
-                    split,
-                    new,
-                )?))
-            })
-            .collect()
+        let table = Arc::new(FoldTable {
+            table: rows.table.clone(),
+            preparation: settings.preprocessor()?,
+            new,
+        });
+        let splits = rows.divisions(settings, kept)?.into_iter();
+        let fold = |split| {
+            let rows = table.rows(&split)?;
+            Ok(Arc::new(Self {
+                source: Source::Table(table.clone(), split),
+                ..Self::of_rows(rows)
+            }))
+        };
+        splits.map(fold).collect()
     }
 
-    /// Checks the settings for these training rows.
-    pub fn check(&self, settings: &FitSettings) -> Result<()> {
-        check(&self.train, settings).map(drop)
+    /// Its rows, prepared with statistics of the training rows only.
+    fn rows(&self) -> Result<Cow<'_, FoldRows>> {
+        match &self.source {
+            Source::Given(rows) => Ok(Cow::Borrowed(rows)),
+            Source::Table(table, split) => table.rows(split).map(Cow::Owned),
+        }
+    }
+
+    /// Checks the settings of fits to these training rows.
+    ///
+    /// # Errors
+    /// If a setting is invalid.
+    pub fn check<'a>(&self, settings: impl IntoIterator<Item = &'a FitSettings>) -> Result<()> {
+        let train = &self.rows()?.train;
+        let mut settings = settings.into_iter();
+        settings.try_for_each(|settings| check(train, settings).map(drop))
     }
 
     /// D, the number of weights of a network for these rows.
     pub fn weights(&self, settings: &FitSettings) -> Result<usize> {
-        weights(settings, self.train.width(), self.train.target())
+        weights(settings, self.width, &self.target)
     }
 
     /// Fits the training rows and scores the test rows; `None` if the fit has no scores.
@@ -186,53 +217,42 @@ impl Fold {
     /// # Errors
     /// If a setting is invalid.
     pub fn judge(&self, settings: &FitSettings) -> Result<Option<HoldoutScore>> {
-        Ok(self.judged(settings)?.score)
+        Ok(self.rows()?.judged(settings)?.score)
     }
 
     /// The positive class of F1; see [`Target::positive`].
     pub fn positive(&self, asked: Option<&str>) -> Result<Option<&str>> {
-        self.train.target().positive(asked)
+        self.target.positive(asked)
     }
 
     /// As [`Fold::judge`], with all scores.
     pub fn score(&self, settings: &FitSettings, positive: Option<&str>) -> Result<Scored> {
+        let rows = self.rows()?;
         let Judged {
             predictions,
             score,
             row_costs,
             of_new,
-        } = self.judged(settings)?;
+        } = rows.judged(settings)?;
         let left_out = match (&predictions, &of_new) {
-            (Some(predictions), Some(of_new)) => self.left_out(predictions, of_new)?,
+            (Some(predictions), Some(of_new)) => rows.left_out(predictions, of_new)?,
             _ => None,
         };
         let scores = |predictions: Predictions| {
-            Scores::of_positive(&predictions, &self.targets, Intervals::Omitted, positive)
+            Scores::of_positive(&predictions, &rows.targets, Intervals::Omitted, positive)
         };
         Ok(Scored {
             scores: predictions.map(scores).transpose()?,
             row_costs,
             left_out,
             diverged: score.is_none_or(|score| score.diverged),
+            test_to_train: rows.targets.len() as f64 / rows.train.rows() as f64,
         })
-    }
-
-    /// The errors of the test rows and the means of new rows; `None` for classes.
-    fn left_out(&self, predictions: &Predictions, of_new: &Predictions) -> Result<Option<LeftOut>> {
-        let (Some(moments), Some(targets)) = (predictions.moments()?, self.targets.as_real())
-        else {
-            return Ok(None);
-        };
-        let errors = targets.iter().zip(&moments.mean);
-        Ok(Some(LeftOut {
-            errors: errors.map(|(target, mean)| target - mean).collect(),
-            new_means: of_new.moments()?.unwrap_or_default().mean,
-        }))
     }
 
     /// As [`Fold::judge`], as the results of a job: with the cost by its name among the scores, and the costs of rows.
     pub(super) fn computed(&self, settings: &FitSettings, cost_name: &str) -> Result<Computed> {
-        let judged = self.judged(settings)?;
+        let judged = self.rows()?.judged(settings)?;
         Ok(Computed {
             measures: HoldoutScore::measures(judged.score, cost_name),
             row_costs: judged.row_costs,
@@ -240,6 +260,38 @@ impl Fold {
         })
     }
 
+    /// Scores the constant prediction from the training targets.
+    pub fn judge_constant(&self) -> Result<HoldoutScore> {
+        let rows = self.rows()?;
+        let predictions = constant(&rows.train, rows.targets.len())?;
+        HoldoutScore::of(&predictions, &rows.targets)
+    }
+
+    /// A hash of the rows.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+}
+
+impl FoldTable {
+    /// The rows of a split.
+    fn rows(&self, split: &Split) -> Result<FoldRows> {
+        let (table, train) = (&*self.table, split.train.iter().copied());
+        let preprocessor = Preprocessor::fit(&self.preparation, table, train)?;
+        let train = TrainingSet::prepared(&preprocessor, table, &split.train)?;
+        let test = preprocessor.dataset(table, split.test.iter().copied())?;
+        let new = self.new.as_ref();
+        let new = new.map(|new| preprocessor.features(&new.table, new.rows.iter().copied()));
+        Ok(FoldRows {
+            targets: true_targets(&test, train.target()),
+            train,
+            test: test.into_parts().0,
+            new: new.transpose()?,
+        })
+    }
+}
+
+impl FoldRows {
     fn judged(&self, settings: &FitSettings) -> Result<Judged> {
         let (predictions, of_new) = self.predictions(settings)?.unzip();
         let score = match &predictions {
@@ -286,12 +338,17 @@ impl Fold {
         }
     }
 
-    /// A hash of the rows.
-    pub(crate) fn fingerprint(&self) -> u64 {
-        let known = fingerprint_of(self.train.fingerprint(), self.test.values(), &self.targets);
-        self.new.as_ref().map_or(known, |new| {
-            fingerprint_of(known, new.values(), &Targets::Real(Vec::new()))
-        })
+    /// The errors of the test rows and the means of new rows; `None` for classes.
+    fn left_out(&self, predictions: &Predictions, of_new: &Predictions) -> Result<Option<LeftOut>> {
+        let (Some(moments), Some(targets)) = (predictions.moments()?, self.targets.as_real())
+        else {
+            return Ok(None);
+        };
+        let errors = targets.iter().zip(&moments.mean);
+        Ok(Some(LeftOut {
+            errors: errors.map(|(target, mean)| target - mean).collect(),
+            new_means: of_new.moments()?.unwrap_or_default().mean,
+        }))
     }
 
     /// Scores predictions of the test rows; `None` if they have no scores.
@@ -306,10 +363,12 @@ impl Fold {
         }))
     }
 
-    /// Scores the constant prediction from the training targets.
-    pub fn judge_constant(&self) -> Result<HoldoutScore> {
-        let predictions = constant(&self.train, self.targets.len())?;
-        HoldoutScore::of(&predictions, &self.targets)
+    /// A hash of the rows.
+    fn fingerprint(&self) -> u64 {
+        let known = fingerprint_of(self.train.fingerprint(), self.test.values(), &self.targets);
+        self.new.as_ref().map_or(known, |new| {
+            fingerprint_of(known, new.values(), &Targets::Real(Vec::new()))
+        })
     }
 }
 
@@ -420,10 +479,12 @@ fn mean(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use burn_bayes_data::gap_regression;
+    use burn_bayes_testing::most_held;
 
     use super::*;
     use crate::predict::{NoiseDeviations, RealPredictions};
-    use crate::settings::{Method, NetworkShape, NoisePrecision, OptimizerName};
+    use crate::rows::read_table;
+    use crate::settings::{Method, NetworkShape, NoisePrecision, OptimizerName, TaskName};
 
     fn fold() -> (Dataset, Split, Fold) {
         let dataset = gap_regression(60, 0.1, 1).unwrap();
@@ -443,12 +504,48 @@ mod tests {
         let features = dataset.features().clone();
         let changed = Dataset::new(features, Targets::Real(targets)).unwrap();
         let other = Fold::standardised(&changed, &split).unwrap();
+        let (fold, other) = (fold.rows().unwrap(), other.rows().unwrap());
         assert_eq!(other.train.targets(), fold.train.targets());
         assert_eq!(other.train.target(), fold.train.target());
         assert_ne!(
             format!("{:?}", other.targets),
             format!("{:?}", fold.targets)
         );
+    }
+
+    #[test]
+    fn folds_of_many_repeats_hold_one_table() {
+        use std::fmt::Write as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.csv");
+        let mut text = String::from("a,b,c,d,e,y\n");
+        for row in 0..2000 {
+            let number = |column: u32| (f64::from(row * 7 + column) * 0.618).fract();
+            let cells: Vec<String> = (0..6).map(|column| number(column).to_string()).collect();
+            writeln!(text, "{}", cells.join(",")).unwrap();
+        }
+        std::fs::write(&path, text).unwrap();
+        let data = DataSettings {
+            path: Some(path),
+            target: Some("y".parse().unwrap()),
+            task: Some(TaskName::Regression),
+            validation: 0.0,
+            ..DataSettings::default()
+        };
+        let rows = SplitTable::deal(read_table(&data).unwrap(), &data, 0).unwrap();
+        let held = |repeats| {
+            let kept = KFold::new(5).with_repeats(repeats);
+            let (folds, most) = most_held(|| Fold::all(&rows, &data, kept, None).unwrap());
+            assert_eq!(folds.len(), 5 * repeats);
+            most
+        };
+        // An index of 8 bytes for each row and fold, and not the 24 to 48 bytes of six numbers as well.
+        let (few, many) = (held(1), held(10));
+        assert!(many - few < 45 * 2000 * 16, "{few} {many}");
+        let fold = &Fold::all(&rows, &data, KFold::new(5), None).unwrap()[0];
+        let prepared = fold.rows().unwrap();
+        assert_eq!((prepared.train.rows(), prepared.targets.len()), (1600, 400));
+        assert_eq!(prepared.fingerprint(), fold.fingerprint());
     }
 
     #[test]
@@ -464,7 +561,8 @@ mod tests {
                 noise: NoiseDeviations::PerMember(vec![0.2]),
             })
         };
-        let judgement = fold
+        let rows = fold.rows().unwrap();
+        let judgement = rows
             .judge_predictions(&predictions(means))
             .unwrap()
             .unwrap();
@@ -472,9 +570,9 @@ mod tests {
         let expected = 0.5 * (2.0 * std::f64::consts::PI * 0.04).ln() + 0.5;
         assert!((judgement.cost - expected).abs() < 1e-12);
         let far = predictions(vec![1e3; split.test.len()]);
-        assert_eq!(fold.judge_predictions(&far).unwrap(), None);
+        assert_eq!(rows.judge_predictions(&far).unwrap(), None);
         let means = split.test.iter().map(|&row| targets[row] + 2.0).collect();
-        let worse = fold
+        let worse = rows
             .judge_predictions(&predictions(means))
             .unwrap()
             .unwrap();
@@ -491,7 +589,11 @@ mod tests {
             ..FitSettings::default()
         };
         let costs = [0, 1].map(|index| {
-            let member = fold.judged(&ensemble.of_member(index)).unwrap();
+            let member = fold
+                .rows()
+                .unwrap()
+                .judged(&ensemble.of_member(index))
+                .unwrap();
             member.row_costs
         });
         let rows = costs[0].iter().zip(&costs[1]);

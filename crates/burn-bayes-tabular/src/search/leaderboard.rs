@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{TrialRow, Tuned};
 use crate::error::Result;
-use crate::jobs::Summary;
+use crate::jobs::{Summary, test_to_train};
 use crate::report::{Contender, Leaderboard, SettingValues, number};
 use crate::text::plain;
 
@@ -29,18 +29,23 @@ impl Tuned {
         };
         let heads = self.heads().into_iter();
         let columns = without(heads.map(|head| head.replace('_', " ")).collect());
+        let folds = best.fold_costs.len();
+        let summary = |costs: Vec<f64>| Summary::of_overlapping(&costs, test_to_train(folds));
         let contender = |row: &TrialRow| {
             let costs: Option<Vec<f64>> = row.fold_costs.iter().copied().collect();
             Contender {
                 name: format!("trial {}", row.trial),
-                nll: costs.as_deref().and_then(Summary::of),
-                difference: difference(row, best).filter(|_| row.trial != best.trial),
+                nll: costs.and_then(summary),
+                difference: difference(row, best)
+                    .and_then(summary)
+                    .filter(|_| row.trial != best.trial),
                 has_diverged: row.diverged,
                 seconds: Summary::of(&row.seconds).map(|seconds| seconds.mean),
                 cells: without(row.entries(|&value| number(value))),
             }
         };
         let text = "Means over cross-validation folds of the training rows. The difference is paired over folds, from the best trial. \
+                    Standard errors are corrected for training rows that folds share (Nadeau and Bengio, 2003). \
                     The scores of the best trials are optimistic, because the same folds chose them: the more trials, the \
                     more. Score other rows by `evaluate`, or the held-out rows of a fit with the best settings.";
         let mixed = match self.mixtures.is_empty() {
@@ -92,10 +97,9 @@ impl Tuned {
 }
 
 /// The cost of a trial minus that of another, over the folds of both.
-fn difference(row: &TrialRow, best: &TrialRow) -> Option<Summary> {
+fn difference(row: &TrialRow, best: &TrialRow) -> Option<Vec<f64>> {
     let folds = row.fold_costs.iter().zip(&best.fold_costs);
-    let differences: Option<Vec<f64>> = folds
+    folds
         .map(|(cost, other)| Some((*cost)? - (*other)?))
-        .collect();
-    Summary::of(&differences?)
+        .collect()
 }

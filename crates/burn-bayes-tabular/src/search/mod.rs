@@ -112,9 +112,7 @@ impl Search {
         let trials = (0..self.trials).map(|trial| self.settings(trial));
         let trials = trials.collect::<Result<Vec<_>>>()?;
         for fold in folds {
-            for settings in &trials {
-                fold.check(settings)?;
-            }
+            fold.check(&trials)?;
         }
         Ok(())
     }

@@ -154,7 +154,7 @@ impl Planned {
             method: self.settings.method.to_string(),
             seed: self.fold as u64,
         };
-        let everything = (self.settings.identity(), fold.fingerprint());
+        let everything = (self.settings.key(), fold.fingerprint());
         let (fold, settings) = (fold.clone(), self.settings.clone());
         Job::with_row_costs(key, &everything, move || {
             fold.computed(&settings, cost_name)

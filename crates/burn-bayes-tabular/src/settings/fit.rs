@@ -1,6 +1,7 @@
 //! The settings of a fit.
 
 use burn_bayes::train::Preset;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::choices::Method::{
@@ -114,8 +115,9 @@ settings! {
         /// Number of epochs between checkpoints; 0 to save one only on interruption.
         [unless: &[DIRECT]]
         checkpoint_every: usize = 10;
-        /// Stop when the negative log-likelihood of the held-out rows has not improved for this many epochs, and
-        /// keep the model of the best epoch [default: train for all epochs and keep the last].
+        /// Stop when the negative log-likelihood of the held-out rows has not improved for this many epochs with a
+        /// score, and keep the model of the best epoch. Epochs before the posterior is learned do not count [default:
+        /// train for all epochs and keep the last].
         [unless: &[DIRECT]]
         patience: usize;
         /// After scoring the held-out rows, fit again to all rows, for as many epochs, and keep that model.
@@ -176,18 +178,37 @@ impl FitSettings {
         Ok(())
     }
 
-    /// The settings that the result depends on. All others have a fixed value.
-    pub fn identity(&self) -> Self {
-        Self {
+    /// Everything that the result of a job depends on: all settings but how often checkpoints are made, and the defaults
+    /// of those that are not given.
+    pub fn key(&self) -> impl Serialize + use<> {
+        let settings = Self {
             checkpoint_every: 0,
+            ..self.clone()
+        };
+        (settings, self.method_defaults())
+    }
+
+    /// The settings of one training, without those of the run around it.
+    #[must_use]
+    pub(crate) fn of_one_training(&self) -> Self {
+        Self {
             patience: None,
             refit: false,
             recalibrate: None,
             against_map: false,
             members: 1,
             member_weights: MemberWeights::Equal,
-            decay: Some(self.preset().decay),
             ..self.clone()
+        }
+    }
+
+    /// The settings that the steps of a training depend on, which must not change at a resume. All others have a fixed
+    /// value.
+    pub fn identity(&self) -> Self {
+        Self {
+            checkpoint_every: 0,
+            decay: Some(self.preset().decay),
+            ..self.of_one_training()
         }
     }
 
@@ -518,6 +539,29 @@ mod tests {
         assert_eq!(decay(Method::Swag, Some(0.2)), 0.2);
         assert_eq!(decay(Method::Map, None), 0.1);
         assert_eq!(decay(Method::Map, Some(0.0)), 0.0);
+    }
+
+    #[test]
+    fn every_setting_is_part_of_the_key_of_a_result() {
+        let key = |settings: &FitSettings| serde_json::to_value(settings.key()).unwrap();
+        let base = FitSettings::default();
+        let table = FitSettings::table().into_iter();
+        for setting in table.filter(|setting| setting.name != "checkpoint_every") {
+            let candidates = ["2", "3", "0.5", "true", "linear", "gp:rbf", "cuda"];
+            let choices: Vec<&str> = match setting.kind {
+                Kind::Choice(choices) => choices.iter().map(|choice| choice.name).collect(),
+                Kind::Switch | Kind::Text => candidates.to_vec(),
+            };
+            let mut others = choices.iter().filter_map(|text| {
+                let mut settings = base.clone();
+                settings.set(setting.name, text).ok()?;
+                (settings != base).then_some(settings)
+            });
+            let other = others.next();
+            let other = other.unwrap_or_else(|| panic!("{}: no other value", setting.name));
+            assert_ne!(key(&other), key(&base), "{}", setting.name);
+        }
+        assert_eq!(key(&base.clone()), key(&base));
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Simulations {
         let simulator = Arc::new(Simulator::new(design, &self.settings, self.draws)?);
         let case = format!("{} × {}", design.rows(), design.features());
         let identity = (
-            self.settings.identity(),
+            self.settings.key(),
             design.rows.fingerprint(),
             self.draws,
             simulator.quantities(),

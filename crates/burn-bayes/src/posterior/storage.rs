@@ -4,6 +4,7 @@
 //! A file is written under a temporary name in the same folder and renamed when it is complete.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -264,7 +265,9 @@ fn from_burnpack(path: &Path, bytes: Vec<u8>) -> Result<MetadataAndTensors> {
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.part", std::process::id()));
-    std::fs::write(&beside, bytes)
+    // On the disk before it is renamed, so that a power failure leaves the old file or the new one.
+    std::fs::File::create(&beside)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&beside, path))
         .map_err(|error| {
             // The first error is reported; it names the temporary file if that cannot be removed.
