@@ -15,7 +15,7 @@ use super::structure::{Diagonal, Factored, Full, LowRank, RowSum};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::methods::checks::counts;
-use crate::posterior::FactorPosterior;
+use crate::posterior::{FactorPosterior, ModelState, Posterior};
 use crate::prior::{Prior, PriorPrecisions};
 use crate::train::{ExampleLoss, PostHoc};
 
@@ -79,6 +79,8 @@ pub struct Laplace {
 #[derive(Clone, Debug)]
 pub struct LaplaceFit {
     pub(super) layout: Arc<Layout>,
+    /// That of the model outside the layout.
+    pub(super) state: ModelState,
     /// θ*.
     pub(super) mean: Tensor<1>,
     /// G.
@@ -205,6 +207,7 @@ impl Sum {
 /// A pass over the training data.
 struct Pass {
     layout: Arc<Layout>,
+    state: ModelState,
     mean: Tensor<1>,
     prior: PriorPrecisions,
     sum: Sum,
@@ -222,6 +225,7 @@ impl Pass {
             sum: Sum::new(laplace.structure, &layout, &mean.device())?,
             examples: 0,
             loss: 0.0,
+            state: ModelState::of(model, &layout),
             layout,
             mean,
         })
@@ -263,6 +267,7 @@ impl Pass {
         };
         Ok(LaplaceFit {
             layout: self.layout,
+            state: self.state,
             mean: self.mean,
             curvature: curvature.scaled(scale),
             log_likelihood: -scale * self.loss,
@@ -280,7 +285,9 @@ impl LaplaceFit {
     pub fn posterior(&self) -> Result<FactorPosterior> {
         let Factored { factors, rest } = self.curvature.clone();
         let precision = rest + self.prior.expanded(&self.mean.device());
-        FactorPosterior::precision(self.layout.clone(), self.mean.clone(), factors, precision)
+        let (layout, mean) = (self.layout.clone(), self.mean.clone());
+        let posterior = FactorPosterior::precision(layout, mean, factors, precision)?;
+        Ok(posterior.with_state(self.state.clone()))
     }
 
     /// log p(D | θ*), in nats, scaled to N examples.

@@ -49,7 +49,7 @@ pub use algorithm::{
     Algorithm, Draw, FromCurvature, FromExamples, FromGradients, FromIterates, FunctionPriorUse,
     GradientPieces, Iterates, MeanGradients, Proposal, Setup, StepId, Update,
 };
-pub(crate) use algorithm::{DivergenceGradient, FunctionTerms};
+pub(crate) use algorithm::{DivergenceGradient, DrawStatistics, FunctionTerms};
 pub use average::Averaging;
 pub use batch_ensemble::{BatchEnsemble, BatchEnsembleConfig, InitialRankOne};
 pub use bayesian_ridge::BayesianRidge;

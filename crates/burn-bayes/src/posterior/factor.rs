@@ -13,7 +13,7 @@ use super::dense::DenseGaussian;
 use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm, Moments};
 use super::precision::PrecisionForm;
 use super::storage::{Contents, DIAGONAL, FACTORS, FileFormat, MEAN, Saved};
-use super::{Posterior, Sampler, check_finite};
+use super::{ModelState, Posterior, Sampler, check_finite};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::noise::Noise;
@@ -55,6 +55,8 @@ pub struct FactorPosterior {
     form: Form,
     #[module(skip)]
     layout: Arc<Layout>,
+    #[module(skip)]
+    state: ModelState,
 }
 
 /// The two forms.
@@ -113,7 +115,11 @@ impl FactorPosterior {
             factors: values.factors.map(constant),
             diagonal: constant(values.diagonal),
         });
-        Ok(Self { form, layout })
+        Ok(Self {
+            form,
+            layout,
+            state: ModelState::default(),
+        })
     }
 
     /// N(mean, (factorsᵀ factors + diag precision)⁻¹).
@@ -134,7 +140,11 @@ impl FactorPosterior {
             factors: values.factors.map(constant),
             diagonal: constant(values.diagonal),
         });
-        Ok(Self { form, layout })
+        Ok(Self {
+            form,
+            layout,
+            state: ModelState::default(),
+        })
     }
 
     /// The layout of the weights.
@@ -372,13 +382,18 @@ impl FactorPosterior {
         )?)
     }
 
-    /// The model with the mean as its weights.
+    /// The model with the mean as its weights; see [`Posterior::write_mean`].
     pub fn write_mean<M: Module>(&self, model: M) -> Result<M> {
-        Ok(self.layout.write(model, self.mean())?)
+        Posterior::write_mean(self, model)
     }
 
-    /// The model with a draw as its weights.
+    /// The model with a draw as its weights, and with its state.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Posterior::write_mean`].
     pub fn write_draw<M: Module>(&self, model: M, noise: Noise) -> Result<M> {
+        let model = self.state.restore(model, &self.layout)?;
         Ok(self.layout.write(model, self.draw(noise)?)?)
     }
 
@@ -408,7 +423,8 @@ impl FactorPosterior {
     }
 
     fn write(&self, path: &Path, format: FileFormat) -> Result<()> {
-        let contents = Contents::new(self.kind().name(), &self.layout).with(MEAN, self.mean());
+        let name = self.kind().name();
+        let contents = Contents::new(name, &self.layout, &self.state).with(MEAN, self.mean());
         let contents = match self.factors() {
             Some(factors) => contents.with(FACTORS, factors),
             None => contents,
@@ -430,7 +446,8 @@ impl FactorPosterior {
             FormKind::Covariance => Self::covariance(layout, mean, factors, diagonal),
             FormKind::Precision => Self::precision(layout, mean, factors, diagonal),
         };
-        posterior.map_err(|error| saved.damaged(error))
+        let posterior = posterior.map_err(|error| saved.damaged(error))?;
+        Ok(posterior.with_state(saved.state()))
     }
 
     /// Fails with a readable difference if this posterior is over other parameters than `layout`.
@@ -480,6 +497,23 @@ impl Posterior for FactorPosterior {
 
     fn mean_weights(&self) -> Result<Tensor<1>> {
         Ok(self.mean())
+    }
+
+    fn state(&self, _noise: Noise) -> Result<ModelState> {
+        Ok(self.state.clone())
+    }
+
+    fn shared_state(&self) -> Option<ModelState> {
+        Some(self.state.clone())
+    }
+
+    fn mean_state(&self) -> Result<ModelState> {
+        Ok(self.state.clone())
+    }
+
+    fn with_state(self, state: ModelState) -> Self {
+        let state = self.state.replaced_by(state);
+        Self { state, ..self }
     }
 
     /// Writes safetensors if the path ends in `.safetensors`, otherwise burnpack.

@@ -8,6 +8,7 @@ use burn::train::TrainStep;
 
 use super::own_optimize::changes_of_own_optimize;
 use crate::error::{Error, Result};
+use crate::predict::{TrainingFlag, training_flags};
 
 /// Number of steps after which losses are compared again. At the initial weights, a penalty or a
 /// saturated loss can have gradient zero.
@@ -21,6 +22,7 @@ pub(crate) struct SelfCheck {
     own_optimize: Arc<OnceLock<Option<String>>>,
     /// The number of gradients computed from recorded losses.
     gathered: Arc<AtomicU64>,
+    averaged_statistics: Arc<OnceLock<()>>,
 }
 
 impl SelfCheck {
@@ -60,6 +62,23 @@ impl SelfCheck {
                      training does not need it, use `without_self_check()`"
                 ),
             )),
+        }
+    }
+
+    /// Warns once if a model whose weights become averages of iterates has running statistics, which are those of iterates.
+    pub(crate) fn averaged_statistics<M: Module>(&self, model: &M) {
+        let moves_statistics = |flag: &TrainingFlag| flag.is_batch_norm() && flag.is_on;
+        if self.is_off || self.averaged_statistics.get().is_some() {
+            return;
+        }
+        if training_flags(model).iter().any(moves_statistics) {
+            self.averaged_statistics.get_or_init(|| {
+                log::warn!(
+                    "the running statistics of batch norm are those of the training's iterates, which only approximate \
+                     those of the averaged weights; recompute them from training data with \
+                     `Predictor::with_refreshed_statistics`"
+                );
+            });
         }
     }
 
