@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = folder.join("posterior.safetensors");
     let device = Device::default();
     let posterior = FactorPosterior::load_safetensors(&file, &device)?;
-    let predictor = Predictor::new(Cnn::new(&device), posterior, Noise::host(0))?;
+    let predictor = Predictor::restore(Cnn::new(&device), posterior)?;
     // ANCHOR_END: load
 
     // ANCHOR: pictures

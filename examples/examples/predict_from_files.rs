@@ -10,7 +10,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
 use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
-use burn_bayes::{Noise, Predictor, Result};
+use burn_bayes::{Predictor, Result};
 
 fn main() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("burn-bayes-ensemble-{}", std::process::id()));
@@ -35,7 +35,7 @@ fn second_program(folder: &Path) -> Result<()> {
     // ANCHOR: predict
     let model = LinearConfig::new(2, 3).init(&device);
     let ensemble = Mixture::<PointPosterior>::load(folder, &device)?;
-    let predictor = Predictor::new(model, ensemble, Noise::host(0))?;
+    let predictor = Predictor::restore(model, ensemble)?;
 
     let input = Tensor::<2>::from_data([[0.5, -1.0]], &device);
     let outputs = predictor.map_draws(20, |model: &Linear| {

@@ -319,11 +319,16 @@ impl Layout {
         serde_json::to_string(&self.entries).expect("strings and integers serialise")
     }
 
-    /// Reads [`to_json`](Self::to_json)'s form; refuses a layout without weights, a path that
-    /// occurs twice, and offsets that do not follow one another.
+    /// Reads [`to_json`](Self::to_json)'s form, with the checks of [`of_entries`](Self::of_entries).
     pub fn from_json(json: &str) -> Result<Self> {
         let entries: Vec<LayoutEntry> = serde_json::from_str(json)
             .map_err(|error| Error::storage(format!("the layout is not readable: {error}")))?;
+        Self::of_entries(entries)
+    }
+
+    /// The layout with these entries. Refuses a layout without weights, a path that occurs twice, and offsets that do
+    /// not follow one another.
+    pub fn of_entries(entries: Vec<LayoutEntry>) -> Result<Self> {
         let mut offset = 0usize;
         let mut seen = HashSet::new();
         for entry in &entries {

@@ -43,7 +43,7 @@ pub enum NoiseSource {
 /// let again = noise.normal(5, &Device::default());
 /// assert_eq!(first.to_data(), again.to_data());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Noise {
     seed: u64,
     stream: u64,

@@ -7,6 +7,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::eval::DrawProbabilities;
 use burn_bayes::laplace::{Linearized, ModelOutputs};
 use burn_bayes::likelihood::Likelihood;
+use burn_bayes::posterior::Posterior;
 use burn_bayes::{FactorPosterior, Noise, Predictor};
 use burn_bayes_data::{ColumnScale, Features};
 
@@ -63,8 +64,11 @@ impl TrainedModel {
     ) -> Result<Self> {
         let network = network.clone().no_grad();
         let noise = Noise::host(seed).for_prediction();
-        let predictor =
-            posterior.map(|posterior| Predictor::new(network.clone(), posterior, noise));
+        // The run has the noise precisions, so the settings of this network are right, not those of the training.
+        let predictor = posterior.map(|posterior| {
+            let posterior = posterior.with_model_state(&network)?;
+            Predictor::new(network.clone(), posterior, noise)
+        });
         Ok(Self {
             network,
             predictor: predictor.transpose()?,

@@ -16,7 +16,7 @@ use super::structure::{Diagonal, Factored, Full, LowRank, RowSum};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::methods::checks::counts;
-use crate::posterior::FactorPosterior;
+use crate::posterior::{FactorPosterior, ModelState, Posterior};
 use crate::prior::{Prior, PriorPrecisions};
 use crate::train::{ExampleLoss, PostHoc};
 
@@ -94,6 +94,8 @@ pub struct Laplace {
 #[derive(Clone, Debug)]
 pub struct LaplaceFit {
     pub(super) layout: Arc<Layout>,
+    /// That of the model outside the layout.
+    pub(super) state: ModelState,
     /// θ*.
     pub(super) mean: Tensor<1>,
     /// G.
@@ -243,6 +245,7 @@ impl Sum {
 /// A pass over the training data.
 struct Pass<B> {
     layout: Arc<Layout>,
+    state: ModelState,
     mean: Tensor<1>,
     prior: PriorPrecisions,
     sum: Sum,
@@ -266,6 +269,7 @@ impl<B: ExampleBatch> Pass<B> {
             sum: Sum::new(laplace.structure, &layout, &mean.device())?,
             examples: 0,
             loss: 0.0,
+            state: ModelState::of(model, &layout),
             layout,
             mean,
         })
@@ -312,6 +316,7 @@ impl<B: ExampleBatch> Pass<B> {
         };
         let fit = LaplaceFit {
             layout: self.layout,
+            state: self.state,
             mean: self.mean,
             curvature: curvature.scaled(scale),
             log_likelihood: -scale * self.loss,
@@ -338,7 +343,9 @@ impl LaplaceFit {
     pub fn posterior(&self) -> Result<FactorPosterior> {
         let Factored { factors, rest } = self.curvature.clone();
         let precision = rest + self.prior.expanded(&self.mean.device());
-        FactorPosterior::precision(self.layout.clone(), self.mean.clone(), factors, precision)
+        let (layout, mean) = (self.layout.clone(), self.mean.clone());
+        let posterior = FactorPosterior::precision(layout, mean, factors, precision)?;
+        Ok(posterior.with_state(self.state.clone()))
     }
 
     /// log p(D | θ*), in nats, scaled to N examples.

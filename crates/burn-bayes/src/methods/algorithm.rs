@@ -18,7 +18,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use burn::module::{Module, ModuleDisplay, Param, ParamGroup};
+use burn::module::{Module, ModuleDisplay, Param, ParamGroup, RunningState};
 use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::{ExampleGradients, Layout};
@@ -26,7 +26,7 @@ use burn_bayes_graph::{ExampleGradients, Layout};
 use crate::error::{Error, Result};
 use crate::kernels::CovarianceParts;
 use crate::noise::Noise;
-use crate::posterior::Posterior;
+use crate::posterior::{Posterior, unshared};
 use crate::prior::Prior;
 
 /// Identifies a gradient of a training. All random numbers are functions of it.
@@ -190,6 +190,26 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
         self
     }
 
+    /// Whether the posterior's weights are averages of iterates, so that running statistics, which belong to iterates, are
+    /// not exactly theirs.
+    fn averages_iterates(&self) -> bool {
+        false
+    }
+
+    /// The parameters and running statistics outside the layout whose values it keeps after optimiser step number `step`
+    /// (from 1), as part of a sample.
+    fn wants_state(&self, step: u64) -> Option<&Arc<Layout>> {
+        let _ = step;
+        None
+    }
+
+    /// Takes in the [state](Self::wants_state), a vector in its layout.
+    #[must_use]
+    fn observe_state(self, step: u64, state: Tensor<1>) -> Self {
+        let _ = (step, state);
+        self
+    }
+
     /// The last iterate of the mean; `None` for an algorithm that observes iterates.
     fn last_mean(&self) -> Option<Tensor<1>> {
         None
@@ -346,6 +366,33 @@ pub struct Proposal {
     pub(crate) function: Option<FunctionTerms>,
     /// The rows whose outer products are the curvature of the loss, if they are not the gradients of the examples.
     pub(crate) curvature: Option<ExampleGradients>,
+    /// The running statistics of every draw, if they are not those of the model.
+    pub(crate) statistics: Option<DrawStatistics>,
+}
+
+/// Running statistics of the model for every draw of a proposal, each evaluated and updated with its own.
+#[derive(Clone, Debug)]
+pub(crate) struct DrawStatistics {
+    layout: Arc<Layout>,
+    /// One vector per draw.
+    values: Vec<RunningState<Tensor<1>>>,
+}
+
+impl DrawStatistics {
+    /// The model with the statistics of draw `index`, which it does not share with its clones.
+    pub(crate) fn enter<M: Module>(&self, index: usize, model: M) -> Result<M> {
+        let values = self.values[index].value_sync().without_autodiff();
+        Ok(self.layout.write(unshared(model), values)?)
+    }
+
+    /// Takes the statistics of draw `index` from the model after its evaluation.
+    pub(crate) fn leave<M: Module>(&self, index: usize, model: &M) -> Result<()> {
+        let values = self.layout.flatten(&model.valid())?;
+        self.values[index].update(Tensor::from_inner(values));
+        // A record has no pending updates.
+        let _ = self.values[index].value_sync();
+        Ok(())
+    }
 }
 
 impl Proposal {
@@ -358,7 +405,18 @@ impl Proposal {
             gaussian: None,
             function: None,
             curvature: None,
+            statistics: None,
         }
+    }
+
+    /// The proposal with the running statistics of every draw, if the model has such statistics.
+    pub(crate) fn with_statistics(
+        self,
+        layout: Option<Arc<Layout>>,
+        values: Vec<RunningState<Tensor<1>>>,
+    ) -> Self {
+        let statistics = layout.map(|layout| DrawStatistics { layout, values });
+        Self { statistics, ..self }
     }
 
     pub(crate) fn with_gram(self, gram: Vec<f64>) -> Self {

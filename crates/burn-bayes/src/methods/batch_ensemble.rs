@@ -17,6 +17,8 @@
 //! Use no weight decay of the optimiser. It would shrink W, r and s by themselves, and where all are near zero, their
 //! gradients are too. The paper has weight decay on W only.
 //!
+//! Every member has running statistics of its own, such as those of batch norm: it is evaluated with them, and updates them.
+//!
 //! The posterior is the mixture of the members, with equal weights.
 //!
 //! | symbol | field |
@@ -31,7 +33,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use burn::config::Config;
-use burn::module::{Module, Param, ParamGroup};
+use burn::module::{Module, Param, ParamGroup, RunningState};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
@@ -42,12 +44,12 @@ use super::algorithm::{
     purpose,
 };
 use super::checks::{counts, positive};
-use super::samples::mixture_of_points;
+use super::samples::{member_statistics, point};
 use super::start::trained;
 use crate::error::Result;
 use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::noise::{Noise, NoiseSource};
-use crate::posterior::{Mixture, PointPosterior};
+use crate::posterior::{Mixture, PointPosterior, running};
 use crate::prior::{Prior, PriorPrecisions};
 
 /// The initial r_m and s_m.
@@ -126,9 +128,13 @@ impl BatchEnsembleConfig {
         let matrices = matrices.map(|piece| weights.clone().narrow(0, piece.offset, piece.len));
         let matrices: Vec<_> = matrices.collect();
         let shared = (!matrices.is_empty()).then(|| trained(Tensor::cat(matrices, 0)));
+        let running = running(model);
+        let statistics = member_statistics(model, running.as_deref(), self.members)?;
         Ok(BatchEnsemble {
             shared,
             own: trained(own),
+            statistics,
+            running,
             settings: Arc::new(Settings {
                 config: self.clone(),
                 setup,
@@ -223,6 +229,11 @@ pub struct BatchEnsemble {
     /// Absent if the layout has no matrix.
     shared: Option<Param<Tensor<1>>>,
     own: Param<Tensor<2>>,
+    /// The running statistics of every member; empty if the model has none.
+    statistics: Vec<RunningState<Tensor<1>>>,
+    /// The places of the running statistics.
+    #[module(skip)]
+    running: Option<Arc<Layout>>,
     #[module(skip)]
     settings: Arc<Settings>,
 }
@@ -282,7 +293,15 @@ impl Algorithm for BatchEnsemble {
     }
 
     fn posterior(&self, _step: u64) -> Result<Mixture<PointPosterior>> {
-        mixture_of_points(&self.setup().layout, self.all_weights())
+        let layout = &self.setup().layout;
+        let members = self.all_weights().enumerate().map(|(member, weights)| {
+            let values = self
+                .statistics
+                .get(member)
+                .map(|state| state.valid().value());
+            point(layout, weights, self.running.clone().zip(values))
+        });
+        Mixture::uniform(members.collect::<Result<_>>()?)
     }
 
     fn with_prior(self, prior: &Prior) -> Result<Self> {
@@ -315,7 +334,8 @@ impl FromGradients for BatchEnsemble {
         let noises = (0..).map(|member| noise.row(member));
         let draws = self.all_weights().zip(noises);
         let draws = draws.map(|(weights, noise)| Draw { weights, noise });
-        Ok(Proposal::new(id, draws.collect()))
+        let proposal = Proposal::new(id, draws.collect());
+        Ok(proposal.with_statistics(self.running.clone(), self.statistics.clone()))
     }
 
     fn step(

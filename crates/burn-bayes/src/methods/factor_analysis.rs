@@ -188,6 +188,10 @@ impl Algorithm for FactorAnalysis {
         &self.settings.setup
     }
 
+    fn averages_iterates(&self) -> bool {
+        true
+    }
+
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
         let taken = self.schedule().enough("factor analysis", step)?;
         let mean = self.mean.val().without_autodiff();

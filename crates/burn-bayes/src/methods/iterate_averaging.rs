@@ -9,6 +9,10 @@
 //! precision, and a constant learning rate), the samples of windows of N/M steps have the posterior's covariance. These
 //! assumptions rarely hold. Iterates are correlated, so that short windows are too.
 //!
+//! Trained parameters outside the layout and running statistics are averaged over the same windows. The running statistics
+//! of batch norm only approximate those of the averaged weights;
+//! [`Predictor::with_refreshed_statistics`](crate::Predictor::with_refreshed_statistics) recomputes them.
+//!
 //! The posterior is the mixture of the last samples, with equal weights. [`Swag`](super::Swag) fits a Gaussian to single
 //! iterates instead, and its mean is that of one window without an end.
 //!
@@ -25,11 +29,12 @@ use std::sync::Arc;
 use burn::config::Config;
 use burn::module::{Module, Param, ParamGroup};
 use burn::tensor::Tensor;
+use burn_bayes_graph::Layout;
 
 use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
 use super::checks::counts;
 use super::iterate_schedule::IterateSchedule;
-use super::samples::{first_samples, mixture_of_points, with_sample};
+use super::samples::Samples;
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
 use crate::memory::{MemoryPlan, OptimizerMemory};
@@ -94,10 +99,13 @@ impl IterateAveragingConfig {
         let setup = Setup::new(model, &self.group, self.train_len, noise)?
             .with_settings(&self.clone().with_group(ParamGroup::all()));
         let weights = setup.layout.flatten(model)?;
-        let rows = [self.max_samples, setup.layout.len()];
+        let device = weights.device();
+        let samples = Samples::new(self.max_samples, model, &setup.layout, &device);
+        let states = samples.changing().map(|layout| layout.len());
         Ok(IterateAveraging {
-            samples: buffer(Tensor::zeros(rows, &weights.device())),
             average: buffer(weights),
+            state: states.map(|len| buffer(Tensor::zeros([len], &device))),
+            samples,
             settings: Arc::new(Settings {
                 config: self.clone(),
                 setup,
@@ -110,8 +118,9 @@ impl IterateAveragingConfig {
 #[derive(Module, Debug)]
 pub struct IterateAveraging {
     average: Param<Tensor<1>>,
-    /// The last samples, one per row.
-    samples: Param<Tensor<2>>,
+    /// The average of the states outside the layout, as far as they change.
+    state: Option<Param<Tensor<1>>>,
+    samples: Samples,
     #[module(skip)]
     settings: Arc<Settings>,
 }
@@ -132,6 +141,13 @@ impl IterateAveraging {
     fn taken(&self, step: u64) -> u64 {
         let (start, interval) = (self.config().start, 1);
         IterateSchedule { start, interval }.taken(step)
+    }
+
+    /// The place of iterate number `step` in its window, from 1, and the number of the sample if the window ends.
+    fn place(&self, step: u64) -> (u64, Option<u64>) {
+        let (taken, window) = (self.taken(step), self.config().window);
+        let place = (taken - 1) % window + 1;
+        (place, (place == window).then(|| taken / window))
     }
 }
 
@@ -154,8 +170,29 @@ impl Algorithm for IterateAveraging {
                  longer, or lower `start` or `window`"
             )));
         }
-        let samples = first_samples(&self.samples, ended.min(most));
-        mixture_of_points(&self.setup().layout, samples)
+        self.samples.mixture(&self.setup().layout, ended.min(most))
+    }
+
+    fn averages_iterates(&self) -> bool {
+        true
+    }
+
+    fn wants_state(&self, step: u64) -> Option<&Arc<Layout>> {
+        self.samples.changing().filter(|_| self.wants(step))
+    }
+
+    fn observe_state(mut self, step: u64, state: Tensor<1>) -> Self {
+        let (place, sample) = self.place(step);
+        let Some(average) = self.state.take() else {
+            return self;
+        };
+        let average = updated(average, |average| averaged(average, place, state));
+        if let Some(number) = sample {
+            let state = average.val().without_autodiff();
+            self.samples = self.samples.with_state(number, state);
+        }
+        self.state = Some(average);
+        self
     }
 
     fn apply_step(self, update: Infallible, _learning_rate: f64) -> Self {
@@ -169,20 +206,23 @@ impl FromIterates for IterateAveraging {
     }
 
     fn observe(mut self, step: u64, weights: Tensor<1>) -> Self {
-        let (taken, window) = (self.taken(step), self.config().window);
-        let place = (taken - 1) % window + 1;
-        let average = self.average.val().without_autodiff();
-        // A sharded optimiser moves parameters between devices, but not buffers.
-        let weights = weights.to_device(&average.device());
-        let average = match place {
-            1 => weights,
-            _ => average.clone() + (weights - average).div_scalar(place as f64),
-        };
-        if place == window {
-            self.samples = with_sample(self.samples, taken / window, average.clone());
+        let (place, sample) = self.place(step);
+        self.average = updated(self.average, |average| averaged(average, place, weights));
+        if let Some(number) = sample {
+            let average = self.average.val().without_autodiff();
+            self.samples = self.samples.with_weights(number, average);
         }
-        self.average = updated(self.average, |_| average);
         self
+    }
+}
+
+/// The average of a window with one more vector, which is number `place`, from 1.
+fn averaged(average: Tensor<1>, place: u64, vector: Tensor<1>) -> Tensor<1> {
+    // A sharded optimiser moves parameters between devices, but not buffers.
+    let vector = vector.to_device(&average.device());
+    match place {
+        1 => vector,
+        _ => average.clone() + (vector - average).div_scalar(place as f64),
     }
 }
 

@@ -49,7 +49,7 @@ pub use algorithm::{
     Algorithm, Draw, FromCurvature, FromExamples, FromGradients, FromIterates, FunctionPriorUse,
     GradientPieces, Iterates, MeanGradients, Proposal, Setup, Stage, StepId, Update,
 };
-pub(crate) use algorithm::{DivergenceGradient, FunctionTerms, hash_of_text};
+pub(crate) use algorithm::{DivergenceGradient, DrawStatistics, FunctionTerms, hash_of_text};
 pub use average::Averaging;
 pub use batch_ensemble::{BatchEnsemble, BatchEnsembleConfig, InitialRankOne};
 pub use bayesian_ridge::BayesianRidge;

@@ -8,8 +8,8 @@
 //! * d_t = θ − θ̄; the last K of them are kept.
 //!
 //! The posterior is N(θ̄, FᵀF + diag ψ) with ψ = ½v, F = D̂/√(2(K−1)), K the number of deviations
-//! kept. Running statistics such as those of batch norm belong to the model and must be recomputed
-//! for every draw.
+//! kept. Running statistics such as those of batch norm are those of the last iterate, which only approximate those of θ̄;
+//! [`Predictor::with_refreshed_statistics`](crate::Predictor::with_refreshed_statistics) recomputes them.
 //!
 //! | symbol | field |
 //! |---|---|
@@ -180,6 +180,10 @@ impl Algorithm for Swag {
 
     fn setup(&self) -> &Setup {
         &self.settings.setup
+    }
+
+    fn averages_iterates(&self) -> bool {
+        true
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {

@@ -14,7 +14,7 @@ use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm};
 use super::inverse::narrowed;
 use super::precision::PrecisionForm;
 use super::storage::{Contents, DIAGONAL, FACTORS, FileFormat, MEAN, Saved};
-use super::{Posterior, Sampler, check_finite};
+use super::{ModelState, Posterior, Sampler, check_finite};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::noise::Noise;
@@ -56,6 +56,8 @@ pub struct FactorPosterior {
     form: Form,
     #[module(skip)]
     layout: Arc<Layout>,
+    #[module(skip)]
+    state: ModelState,
 }
 
 /// The two forms.
@@ -114,7 +116,11 @@ impl FactorPosterior {
             factors: values.factors.map(constant),
             diagonal: constant(values.diagonal),
         });
-        Ok(Self { form, layout })
+        Ok(Self {
+            form,
+            layout,
+            state: ModelState::default(),
+        })
     }
 
     /// N(mean, (factorsᵀ factors + diag precision)⁻¹).
@@ -135,7 +141,11 @@ impl FactorPosterior {
             factors: values.factors.map(constant),
             diagonal: constant(values.diagonal),
         });
-        Ok(Self { form, layout })
+        Ok(Self {
+            form,
+            layout,
+            state: ModelState::default(),
+        })
     }
 
     /// The layout of the weights.
@@ -380,13 +390,18 @@ impl FactorPosterior {
         )?)
     }
 
-    /// The model with the mean as its weights.
+    /// The model with the mean as its weights; see [`Posterior::write_mean`].
     pub fn write_mean<M: Module>(&self, model: M) -> Result<M> {
-        Ok(self.layout.write(model, self.mean())?)
+        Posterior::write_mean(self, model)
     }
 
-    /// The model with a draw as its weights.
+    /// The model with a draw as its weights, and with its state.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Posterior::write_mean`].
     pub fn write_draw<M: Module>(&self, model: M, noise: Noise) -> Result<M> {
+        let model = self.state.restore(model, &self.layout)?;
         Ok(self.layout.write(model, self.draw(noise)?)?)
     }
 
@@ -416,7 +431,8 @@ impl FactorPosterior {
     }
 
     fn write(&self, path: &Path, format: FileFormat) -> Result<()> {
-        let contents = Contents::new(self.kind().name(), &self.layout).with(MEAN, self.mean());
+        let name = self.kind().name();
+        let contents = Contents::new(name, &self.layout, &self.state).with(MEAN, self.mean());
         let contents = match self.factors() {
             Some(factors) => contents.with(FACTORS, factors),
             None => contents,
@@ -438,7 +454,8 @@ impl FactorPosterior {
             FormKind::Covariance => Self::covariance(layout, mean, factors, diagonal),
             FormKind::Precision => Self::precision(layout, mean, factors, diagonal),
         };
-        posterior.map_err(|error| saved.damaged(error))
+        let posterior = posterior.map_err(|error| saved.damaged(error))?;
+        Ok(posterior.with_state(saved.state()))
     }
 
     /// Fails with a readable difference if this posterior is over other parameters than `layout`.
@@ -488,6 +505,23 @@ impl Posterior for FactorPosterior {
 
     fn mean_weights(&self) -> Result<Tensor<1>> {
         Ok(self.mean())
+    }
+
+    fn state(&self, _noise: Noise) -> Result<ModelState> {
+        Ok(self.state.clone())
+    }
+
+    fn shared_state(&self) -> Option<ModelState> {
+        Some(self.state.clone())
+    }
+
+    fn mean_state(&self) -> Result<ModelState> {
+        Ok(self.state.clone())
+    }
+
+    fn with_state(self, state: ModelState) -> Self {
+        let state = self.state.replaced_by(state);
+        Self { state, ..self }
     }
 
     /// Writes safetensors if the path ends in `.safetensors`, otherwise burnpack.

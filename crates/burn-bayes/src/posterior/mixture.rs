@@ -1,19 +1,21 @@
 //! A mixture of posteriors, for example a deep ensemble.
 //!
-//! A saved mixture is a folder with `mixture.json`, which holds the mixture weights, and one file
-//! per component. The folder is written under a temporary name and renamed when it is complete.
+//! A saved mixture is a folder with `mixture.json`, which holds the mixture weights and a checksum of itself, and one
+//! file per component. The folder is written under a temporary name and renamed when it is complete.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 use serde::{Deserialize, Serialize};
 
-use super::storage::{FORMAT_VERSION, damaged, unreadable, unwritable};
-use super::{FactorPosterior, Posterior, Sampler, expect_layout};
+use super::storage::{
+    CHANGED, FORMAT_VERSION, NO_CHECKSUM, damaged, is_sealed, seal, unreadable, unwritable,
+};
+use super::{FactorPosterior, ModelState, Posterior, Sampler, expect_layout};
 use crate::algebra::Bounded;
 use crate::error::{Error, Result};
 use crate::noise::Noise;
@@ -22,7 +24,9 @@ use crate::noise::Noise;
 ///
 /// A draw first picks a component and then draws from it. The rows of one noise pick components in proportion to their
 /// weights: M rows of a mixture of M equal weights contain each component once, so that a prediction misses none. The
-/// components are in memory, or [on disk](Self::open) and read on demand.
+/// components are in memory, or [on disk](Self::open) and read on demand. Every component has its own [state of the
+/// model](ModelState), such as the running statistics of batch norm, with which a [`Predictor`](crate::Predictor)
+/// evaluates its draws.
 #[derive(Clone, Debug)]
 pub struct Mixture<P = FactorPosterior> {
     layout: Arc<Layout>,
@@ -33,7 +37,14 @@ pub struct Mixture<P = FactorPosterior> {
 #[derive(Clone, Debug)]
 enum Components<P> {
     InMemory(Vec<P>),
-    OnDisk { files: Vec<PathBuf>, device: Device },
+    OnDisk {
+        files: Vec<PathBuf>,
+        device: Device,
+        /// The states that replace those of the files.
+        states: Vec<Option<ModelState>>,
+        /// The component that was read last, and its index.
+        last: Arc<Mutex<Option<(usize, P)>>>,
+    },
 }
 
 impl<P: Posterior> Mixture<P> {
@@ -46,8 +57,11 @@ impl<P: Posterior> Mixture<P> {
             ));
         };
         let layout = first.layout().clone();
+        let any = Noise::host(0);
+        let state = first.state(any)?;
         for component in &components[1..] {
             expect_layout(&layout, component.layout())?;
+            state.expect_same_parameters(&component.state(any)?)?;
         }
         Ok(Self {
             weights: normalised(weights, components.len())?,
@@ -77,11 +91,14 @@ impl<P: Posterior> Mixture<P> {
         let Some(first) = files.first() else {
             return Err(damaged(folder, "it has no components"));
         };
+        let first = P::load(first, device)?;
         Ok(Self {
-            layout: P::load(first, device)?.layout().clone(),
+            layout: first.layout().clone(),
             components: Components::OnDisk {
+                states: vec![None; files.len()],
                 files,
                 device: device.clone(),
+                last: Arc::new(Mutex::new(Some((0, first)))),
             },
             weights,
         })
@@ -105,12 +122,31 @@ impl<P: Posterior> Mixture<P> {
         }
         match &self.components {
             Components::InMemory(components) => Ok(components[index].clone()),
-            Components::OnDisk { files, device } => {
-                let component = P::load(&files[index], device)?;
+            Components::OnDisk {
+                files,
+                device,
+                states,
+                last,
+            } => {
+                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                let component = match last.take() {
+                    Some((known, component)) if known == index => component,
+                    _ => P::load(&files[index], device)?,
+                };
                 expect_layout(&self.layout, component.layout())?;
-                Ok(component)
+                *last = Some((index, component.clone()));
+                Ok(match &states[index] {
+                    Some(state) => component.with_state(state.clone()),
+                    None => component,
+                })
             }
         }
+    }
+
+    /// The components with their weights, one after the other.
+    fn components(&self) -> impl Iterator<Item = Result<(f64, P)>> {
+        let weights = self.weights.iter().enumerate();
+        weights.map(|(index, &weight)| Ok((weight, self.component(index)?)))
     }
 
     /// A draw of all weights, `[D]`.
@@ -118,8 +154,13 @@ impl<P: Posterior> Mixture<P> {
         self.component(self.pick(noise))?.sampler()?.draw(noise)
     }
 
-    /// The model with a draw as its weights.
+    /// The model with a draw as its weights, and with the state of the draw's component.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Posterior::write_mean`].
     pub fn write_draw<M: Module>(&self, model: M, noise: Noise) -> Result<M> {
+        let model = self.state(noise)?.restore(model, &self.layout)?;
         Ok(self.layout.write(model, self.draw(noise)?)?)
     }
 
@@ -140,15 +181,18 @@ impl<P: Posterior> Mixture<P> {
             format_version: FORMAT_VERSION,
             weights: self.weights.clone(),
             components: names,
+            checksum: NO_CHECKSUM.into(),
         };
         let file = folder.join(INDEX);
-        let text = serde_json::to_vec_pretty(&index).map_err(|error| unwritable(&file, error))?;
+        let text = serde_json::to_vec_pretty(&index);
+        let mut text = text.map_err(|error| unwritable(&file, error))?;
+        seal(&mut text);
         fs::write(&file, text).map_err(|error| unwritable(&file, error))
     }
 }
 
 /// The component with these weights that the noise selects, by inversion of the cumulative weights.
-pub(crate) fn picked(weights: &[f64], noise: Noise) -> usize {
+fn picked(weights: &[f64], noise: Noise) -> usize {
     let used = weights.iter().filter(|weight| **weight > 0.0).count();
     let mut rest = noise.stratified(used);
     for (index, weight) in weights.iter().enumerate() {
@@ -210,14 +254,112 @@ impl<P: Posterior> Posterior for Mixture<P> {
 
     fn mean_weights(&self) -> Result<Tensor<1>> {
         let mut mean = None;
-        for (index, &weight) in self.weights.iter().enumerate() {
-            let share = self.component(index)?.mean_weights()?.mul_scalar(weight);
+        for component in self.components() {
+            let (weight, component) = component?;
+            let share = component.mean_weights()?.mul_scalar(weight);
             mean = Some(match mean {
                 None => share,
                 Some(sum) => sum + share,
             });
         }
         Ok(mean.expect("a mixture has a component"))
+    }
+
+    fn state(&self, noise: Noise) -> Result<ModelState> {
+        self.component(self.pick(noise))?.state(noise)
+    }
+
+    fn shared_state(&self) -> Option<ModelState> {
+        match &self.components {
+            Components::InMemory(components) => {
+                let mut states = components.iter().map(P::shared_state);
+                let first = states.next()??;
+                let is_same = |state: Option<ModelState>| state.is_some_and(|s| s.is_same(&first));
+                states.all(is_same).then_some(first)
+            }
+            // Without values, the state of one is that of all: a component with other parameters is refused.
+            Components::OnDisk { .. } => {
+                let first = self.component(0).ok()?.shared_state()?;
+                first.has_no_values().then_some(first)
+            }
+        }
+    }
+
+    fn mean_state(&self) -> Result<ModelState> {
+        if let Some(state) = self.shared_state() {
+            return Ok(state);
+        }
+        let states = self.components().map(|component| {
+            let (weight, component) = component?;
+            Ok((weight, component.mean_state()?))
+        });
+        Ok(ModelState::average(&states.collect::<Result<Vec<_>>>()?))
+    }
+
+    fn with_state(self, state: ModelState) -> Self {
+        let components = match self.components {
+            Components::InMemory(components) => {
+                let components = components.into_iter();
+                let components = components.map(|component| component.with_state(state.clone()));
+                Components::InMemory(components.collect())
+            }
+            Components::OnDisk {
+                files,
+                device,
+                states,
+                last,
+            } => Components::OnDisk {
+                files,
+                device,
+                states: vec![Some(state); states.len()],
+                last,
+            },
+        };
+        Self { components, ..self }
+    }
+
+    fn map_states<M: Module>(
+        self,
+        model: &M,
+        change: &mut dyn FnMut(M) -> Result<M>,
+    ) -> Result<Self> {
+        let components = match self.components {
+            Components::InMemory(components) => {
+                let components = components.into_iter();
+                let components = components.map(|component| component.map_states(model, change));
+                Components::InMemory(components.collect::<Result<_>>()?)
+            }
+            Components::OnDisk { .. } => {
+                let changed = self.components().map(|component| {
+                    let (_, component) = component?;
+                    let state = component.map_states(model, change)?.shared_state();
+                    match state {
+                        Some(state) => Ok(Some(state)),
+                        None => Err(Error::config(
+                            "posterior",
+                            "is a mixture of mixtures on disk; `load` it instead of `open`",
+                        )),
+                    }
+                });
+                let changed = changed.collect::<Result<_>>()?;
+                let Components::OnDisk {
+                    files,
+                    device,
+                    last,
+                    ..
+                } = self.components
+                else {
+                    return Ok(self);
+                };
+                Components::OnDisk {
+                    files,
+                    device,
+                    states: changed,
+                    last,
+                }
+            }
+        };
+        Ok(Self { components, ..self })
     }
 
     /// Saves a folder. An earlier mixture at this path is replaced; any other file or folder is an
@@ -314,6 +456,8 @@ struct Index {
     format_version: u32,
     weights: Vec<f64>,
     components: Vec<String>,
+    /// As that of the components' files.
+    checksum: String,
 }
 
 impl Index {
@@ -329,6 +473,9 @@ impl Index {
                     index.format_version
                 ),
             ));
+        }
+        if !is_sealed(&text, &index.checksum) {
+            return Err(damaged(&file, CHANGED));
         }
         let is_outside = |name: &&String| Path::new(name).file_name() != Some(name.as_ref());
         if let Some(name) = index.components.iter().find(is_outside) {

@@ -11,9 +11,12 @@ mod factor;
 mod form;
 mod inverse;
 mod mixture;
+mod model_state;
 mod nearest;
 mod point;
 mod precision;
+mod reparameterization;
+mod settings;
 mod storage;
 
 use std::fmt::Debug;
@@ -30,7 +33,8 @@ pub use self::divergence::GaussianDistance;
 pub use self::factor::{DENSE_LIMIT, FactorPosterior, FormKind};
 pub(crate) use self::form::CovarianceTerms;
 pub use self::mixture::Mixture;
-pub(crate) use self::mixture::picked;
+pub use self::model_state::ModelState;
+pub(crate) use self::model_state::{changing, running, unshared};
 pub use self::nearest::NearestGaussian;
 pub use self::point::PointPosterior;
 pub use self::precision::{PrecisionDraws, PrecisionForm, precision_draws};
@@ -57,9 +61,60 @@ pub trait Posterior: Clone + Debug + Send + Sync + 'static {
     /// The mean of the weights, `[D]`.
     fn mean_weights(&self) -> Result<Tensor<1>>;
 
-    /// The model with the mean as its weights.
+    /// The state of the model outside the layout that belongs to the draw with this noise.
+    ///
+    /// # Errors
+    ///
+    /// If a component of a mixture cannot be read.
+    fn state(&self, noise: Noise) -> Result<ModelState>;
+
+    /// The state that all draws share; `None` if the components of a mixture have states of their own.
+    fn shared_state(&self) -> Option<ModelState>;
+
+    /// The state of the model at the mean: for a mixture, the average of those of its components.
+    fn mean_state(&self) -> Result<ModelState>;
+
+    /// The same distribution with this state of the model, for every component of a mixture.
+    #[must_use]
+    fn with_state(self, state: ModelState) -> Self;
+
+    /// The same distribution with the state of this model outside the layout: its other parameters, its running
+    /// statistics and its settings.
+    ///
+    /// Posteriors of trainings have the state of their model. Call this for a posterior made from tensors, or to say that
+    /// the state of another model is right, for example that of a record, or with other settings.
+    ///
+    /// # Errors
+    ///
+    /// If the posterior is over other parameters than the model's.
+    fn with_model_state<M: Module>(self, model: &M) -> Result<Self> {
+        self.layout().check(model)?;
+        let state = ModelState::of(model, self.layout());
+        Ok(self.with_state(state))
+    }
+
+    /// The same distribution with the state of the model that `change` makes from the one with the mean as its weights,
+    /// once for every component of a mixture.
+    #[doc(hidden)]
+    fn map_states<M: Module>(
+        self,
+        model: &M,
+        change: &mut dyn FnMut(M) -> Result<M>,
+    ) -> Result<Self> {
+        let changed = change(self.write_mean(model.clone())?)?;
+        self.with_model_state(&changed)
+    }
+
+    /// The model with the mean as its weights, and with its state.
+    ///
+    /// # Errors
+    ///
+    /// If the model has other parameters than that of the posterior, and if the posterior was read from a file, other
+    /// settings, or a state that the file does not have.
     fn write_mean<M: Module>(&self, model: M) -> Result<M> {
-        Ok(self.layout().write(model, self.mean_weights()?)?)
+        let weights = self.mean_weights()?;
+        let model = self.mean_state()?.restore(model, self.layout())?;
+        Ok(self.layout().write(model, weights)?)
     }
 
     /// Saves the posterior to `path`; an incomplete file never appears there.

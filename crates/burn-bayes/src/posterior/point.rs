@@ -8,7 +8,7 @@ use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 
 use super::storage::{Contents, FileFormat, MEAN, Saved};
-use super::{Posterior, Sampler, check_finite};
+use super::{ModelState, Posterior, Sampler, check_finite};
 use crate::error::{Error, Result};
 use crate::noise::Noise;
 
@@ -33,6 +33,7 @@ use crate::noise::Noise;
 pub struct PointPosterior {
     layout: Arc<Layout>,
     weights: Tensor<1>,
+    state: ModelState,
 }
 
 /// The name of the form in saved files.
@@ -50,14 +51,19 @@ impl PointPosterior {
         }
         let weights = weights.without_autodiff();
         check_finite("weights", &weights, &layout)?;
-        Ok(Self { layout, weights })
+        Ok(Self {
+            layout,
+            weights,
+            state: ModelState::default(),
+        })
     }
 
-    /// A point mass on the current weights of `model`.
+    /// A point mass on the current weights of `model`, with the state of the model: its other parameters, its running
+    /// statistics and its settings.
     pub fn of<M: Module>(model: &M, group: &ParamGroup) -> Result<Self> {
         let layout = Arc::new(Layout::new(model, group)?);
         let weights = layout.flatten(model)?;
-        Self::new(layout, weights)
+        Self::new(layout, weights)?.with_model_state(model)
     }
 
     /// The weights, `[D]`.
@@ -79,8 +85,25 @@ impl Posterior for PointPosterior {
         Ok(self.weights())
     }
 
+    fn state(&self, _noise: Noise) -> Result<ModelState> {
+        Ok(self.state.clone())
+    }
+
+    fn shared_state(&self) -> Option<ModelState> {
+        Some(self.state.clone())
+    }
+
+    fn mean_state(&self) -> Result<ModelState> {
+        Ok(self.state.clone())
+    }
+
+    fn with_state(self, state: ModelState) -> Self {
+        let state = self.state.replaced_by(state);
+        Self { state, ..self }
+    }
+
     fn save(&self, path: &Path) -> Result<()> {
-        Contents::new(FORM, &self.layout)
+        Contents::new(FORM, &self.layout, &self.state)
             .with(MEAN, self.weights())
             .write(path, FileFormat::of(path))
     }
@@ -90,7 +113,8 @@ impl Posterior for PointPosterior {
         saved.expect_form(&[FORM])?;
         let weights = saved.vector(MEAN)?;
         saved.expect_empty()?;
-        Self::new(saved.layout(), weights).map_err(|error| saved.damaged(error))
+        let point = Self::new(saved.layout(), weights).map_err(|error| saved.damaged(error))?;
+        Ok(point.with_state(saved.state()))
     }
 }
 

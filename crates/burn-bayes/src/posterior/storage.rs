@@ -1,18 +1,27 @@
 //! Posterior files: the tensors `mean`, `factors`, `diag` and the metadata `form`, `layout`,
 //! `format_version`, in safetensors or in Burn's burnpack. Equal posteriors make equal files.
 //!
+//! The [state of the model](super::ModelState) outside the layout is the metadata entry `model`, and one tensor for each
+//! of its parameters and running statistics, a vector with the name `model.` and the path.
+//!
+//! The metadata entry `checksum` is the SHA-256 of the whole file with 64 zeros in the place of the checksum.
+//!
 //! A file is written under a temporary name in the same folder and renamed when it is complete.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use burn::tensor::{Bytes, DType, Device, Tensor, TensorData};
+use burn::tensor::{BoolStore, Bytes, DType, Device, Tensor, TensorData};
 use burn_bayes_graph::Layout;
+use burn_pack::AtomicFile;
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
+use super::model_state::{ModelState, PREFIX};
 use crate::error::{Error, Result};
 
 /// The version of the file format; files of other versions are rejected.
@@ -25,6 +34,11 @@ pub(super) const DIAGONAL: &str = "diag";
 const FORM: &str = "form";
 const LAYOUT: &str = "layout";
 const VERSION: &str = "format_version";
+const MODEL: &str = "model";
+pub(super) const CHECKSUM: &str = "checksum";
+/// The place of a checksum, before it is known.
+pub(super) const NO_CHECKSUM: &str =
+    "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The two formats of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,56 +59,63 @@ impl FileFormat {
 
 /// The contents of a file.
 pub(super) struct Contents {
-    metadata: [(&'static str, String); 3],
-    tensors: Vec<(&'static str, TensorData)>,
+    metadata: Vec<(&'static str, String)>,
+    tensors: Vec<(Cow<'static, str>, TensorData)>,
 }
 
 impl Contents {
-    pub(super) fn new(form: &str, layout: &Layout) -> Self {
-        Self {
-            metadata: [
-                (FORM, form.to_string()),
-                (LAYOUT, layout.to_json()),
-                (VERSION, FORMAT_VERSION.to_string()),
-            ],
-            tensors: Vec::new(),
+    pub(super) fn new(form: &str, layout: &Layout, state: &ModelState) -> Self {
+        let mut metadata = vec![
+            (FORM, form.to_string()),
+            (LAYOUT, layout.to_json()),
+            (VERSION, FORMAT_VERSION.to_string()),
+        ];
+        let mut tensors = Vec::new();
+        if let Some((model, values)) = state.to_file() {
+            metadata.push((MODEL, model));
+            let values = values.into_iter();
+            tensors.extend(values.map(|(name, value)| (name.into(), value)));
         }
+        metadata.push((CHECKSUM, NO_CHECKSUM.into()));
+        Self { metadata, tensors }
     }
 
     pub(super) fn with<const R: usize>(mut self, name: &'static str, tensor: Tensor<R>) -> Self {
-        self.tensors.push((name, tensor.into_data_as::<f32>()));
+        self.tensors
+            .push((name.into(), tensor.into_data_as::<f32>()));
         self
     }
 
     pub(super) fn write(self, path: &Path, format: FileFormat) -> Result<()> {
-        match format {
-            FileFormat::Safetensors => {
-                let bytes = self.to_safetensors();
-                write_whole(path, &bytes.map_err(|error| unwritable(path, error))?)
-            }
-            FileFormat::Burnpack => self.write_burnpack(path),
-        }
+        let bytes = match format {
+            FileFormat::Safetensors => self.to_safetensors(),
+            FileFormat::Burnpack => self.into_burnpack(),
+        };
+        let mut bytes = bytes.map_err(|error| unwritable(path, error))?;
+        seal(&mut bytes);
+        write_whole(path, &bytes)
     }
 
-    fn write_burnpack(self, path: &Path) -> Result<()> {
+    fn into_burnpack(self) -> Result<Vec<u8>, String> {
         let tensors = self.tensors.into_iter().map(|(name, data)| {
             let (bytes, shape, dtype) = data.into_parts();
-            burn_pack::Tensor::new(name.to_string(), dtype, shape, None, bytes)
+            burn_pack::Tensor::new(name.into_owned(), dtype, shape, None, bytes)
         });
-        let mut writer = burn_pack::Writer::new(tensors.collect()).auto_extension(false);
+        let mut writer = burn_pack::Writer::new(tensors.collect());
         for (key, value) in self.metadata {
             writer = writer.with_metadata(key, &value);
         }
-        writer
-            .write_to_file(path)
-            .map_err(|error| unwritable(path, error))
+        let bytes = writer.into_bytes();
+        bytes
+            .map(|bytes| bytes.to_vec())
+            .map_err(|error| error.to_string())
     }
 
     /// The bytes of a safetensors file: the length of the header, the header in JSON, the tensors.
     ///
     /// Written by hand because the `safetensors` crate writes the metadata in the random order of a
     /// hash map.
-    fn to_safetensors(&self) -> serde_json::Result<Vec<u8>> {
+    fn to_safetensors(&self) -> Result<Vec<u8>, String> {
         let metadata = self.metadata.iter();
         let metadata = metadata.map(|(key, value)| (key.to_string(), json!(value)));
         let metadata = serde_json::Value::from_iter(metadata);
@@ -104,10 +125,17 @@ impl Contents {
             let start = end;
             end += data.as_bytes().len();
             let shape: Vec<usize> = data.shape().iter().copied().collect();
-            let info = json!({"dtype": "F32", "shape": shape, "data_offsets": [start, end]});
+            let Some((dtype, _)) = DTYPES.iter().find(|(_, dtype)| *dtype == data.dtype()) else {
+                return Err(format!(
+                    "{name} is {:?}, which a safetensors file cannot hold; save as burnpack (`.bpk`)",
+                    data.dtype()
+                ));
+            };
+            let dtype = format!("{dtype:?}");
+            let info = json!({"dtype": dtype, "shape": shape, "data_offsets": [start, end]});
             header.insert(name.to_string(), info);
         }
-        let mut header = serde_json::to_vec(&header)?;
+        let mut header = serde_json::to_vec(&header).map_err(|error| error.to_string())?;
         header.resize(header.len().next_multiple_of(8), b' ');
         let mut bytes = Vec::with_capacity(8 + header.len() + end);
         bytes.extend((header.len() as u64).to_le_bytes());
@@ -119,24 +147,76 @@ impl Contents {
     }
 }
 
+/// Element types in safetensors files, and in Burn.
+const DTYPES: [(Dtype, DType); 13] = [
+    (Dtype::F64, DType::F64),
+    (Dtype::F32, DType::F32),
+    (Dtype::F16, DType::F16),
+    (Dtype::BF16, DType::BF16),
+    (Dtype::I64, DType::I64),
+    (Dtype::I32, DType::I32),
+    (Dtype::I16, DType::I16),
+    (Dtype::I8, DType::I8),
+    (Dtype::U64, DType::U64),
+    (Dtype::U32, DType::U32),
+    (Dtype::U16, DType::U16),
+    (Dtype::U8, DType::U8),
+    (Dtype::BOOL, DType::Bool(BoolStore::Native)),
+];
+
+/// Writes the checksum of a file into the place that is kept for it.
+pub(super) fn seal(bytes: &mut [u8]) {
+    let checksum = checksum_of(&[bytes]);
+    if let Some(at) = place_of(bytes, NO_CHECKSUM) {
+        bytes[at..at + checksum.len()].copy_from_slice(checksum.as_bytes());
+    }
+}
+
+/// Whether this is the checksum of a file that contains it.
+pub(super) fn is_sealed(bytes: &[u8], checksum: &str) -> bool {
+    let is_checksum = checksum.len() == NO_CHECKSUM.len();
+    let at = is_checksum.then(|| place_of(bytes, checksum)).flatten();
+    at.is_some_and(|at| {
+        let (before, after) = (&bytes[..at], &bytes[at + checksum.len()..]);
+        checksum_of(&[before, NO_CHECKSUM.as_bytes(), after]) == checksum
+    })
+}
+
+fn place_of(bytes: &[u8], text: &str) -> Option<usize> {
+    let mut windows = bytes.windows(text.len());
+    windows.position(|window| window == text.as_bytes())
+}
+
+fn checksum_of(parts: &[&[u8]]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    let digits = hasher.finalize();
+    digits.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The contents of a file; its tensors are taken out one by one.
 pub(super) struct Saved<'a> {
     path: &'a Path,
     form: String,
     layout: Arc<Layout>,
+    state: ModelState,
     tensors: HashMap<String, TensorData>,
     device: Device,
 }
 
 impl<'a> Saved<'a> {
-    /// Fails, with a specific message, for another format version, a truncated file, or a tensor of
-    /// another element type.
+    /// Fails, with a specific message, for another format version, a truncated or changed file, or a tensor of
+    /// another element type. Only files that were written without this library have no checksum.
     pub(super) fn read(path: &'a Path, format: FileFormat, device: &Device) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| unreadable(path, error))?;
-        let (mut metadata, tensors) = match format {
+        let (mut metadata, mut tensors) = match format {
             FileFormat::Safetensors => from_safetensors(path, &bytes)?,
-            FileFormat::Burnpack => from_burnpack(path, bytes)?,
+            FileFormat::Burnpack => from_burnpack(path, &bytes)?,
         };
+        let checksum = metadata.remove(CHECKSUM);
+        let model = metadata.remove(MODEL);
         let mut entry = |key: &str| {
             metadata
                 .remove(key)
@@ -152,13 +232,30 @@ impl<'a> Saved<'a> {
                 ),
             ));
         }
+        if checksum.is_some_and(|checksum| !is_sealed(&bytes, &checksum)) {
+            return Err(damaged(path, CHANGED));
+        }
         let layout = Layout::from_json(&entry(LAYOUT)?).map_err(|error| damaged(path, error))?;
+        let form = entry(FORM)?;
+        if let Some(key) = metadata.keys().min() {
+            return Err(damaged(path, format!("`{key}` is not part of a posterior")));
+        }
+        let device = device.clone().inner();
+        let state = ModelState::from_file(model.as_deref(), &mut tensors, &layout, &device);
+        let state = state.map_err(|error| damaged(path, error))?;
+        if let Some((name, data)) = tensors.iter().find(|(_, data)| data.dtype() != DType::F32) {
+            return Err(damaged(
+                path,
+                format!("{name} is {:?}, not F32", data.dtype()),
+            ));
+        }
         Ok(Self {
             path,
-            form: entry(FORM)?,
+            form,
             layout: Arc::new(layout),
+            state,
             tensors,
-            device: device.clone().inner(),
+            device,
         })
     }
 
@@ -176,6 +273,11 @@ impl<'a> Saved<'a> {
 
     pub(super) fn layout(&self) -> Arc<Layout> {
         self.layout.clone()
+    }
+
+    /// The state of the model outside the layout.
+    pub(super) fn state(&self) -> ModelState {
+        self.state.clone()
     }
 
     /// A tensor with one number per weight.
@@ -227,22 +329,24 @@ fn from_safetensors(path: &Path, bytes: &[u8]) -> Result<MetadataAndTensors> {
     let metadata = header.metadata().clone().unwrap_or_default();
     let file = SafeTensors::deserialize(bytes).map_err(|error| damaged(path, error))?;
     let tensors = file.iter().map(|(name, view)| {
-        if view.dtype() != Dtype::F32 {
+        let dtype = DTYPES.iter().find(|(dtype, _)| *dtype == view.dtype());
+        let dtype = dtype.filter(|(dtype, _)| *dtype == Dtype::F32 || name.starts_with(PREFIX));
+        let Some((_, dtype)) = dtype else {
             return Err(damaged(
                 path,
                 format!("{name} is {:?}, not F32", view.dtype()),
             ));
-        }
+        };
         let bytes = Bytes::from_bytes_vec(view.data().to_vec());
-        let data = TensorData::try_from_bytes(bytes, view.shape().to_vec(), DType::F32)
+        let data = TensorData::try_from_bytes(bytes, view.shape().to_vec(), *dtype)
             .map_err(|error| damaged(path, error))?;
         Ok((name.to_string(), data))
     });
     Ok((metadata, tensors.collect::<Result<_>>()?))
 }
 
-fn from_burnpack(path: &Path, bytes: Vec<u8>) -> Result<MetadataAndTensors> {
-    let reader = burn_pack::Reader::from_bytes(Bytes::from_bytes_vec(bytes))
+fn from_burnpack(path: &Path, bytes: &[u8]) -> Result<MetadataAndTensors> {
+    let reader = burn_pack::Reader::from_bytes(Bytes::from_bytes_vec(bytes.to_vec()))
         .map_err(|error| damaged(path, error))?;
     let metadata = reader.metadata().clone().into_iter().collect();
     let tensors = reader
@@ -252,7 +356,7 @@ fn from_burnpack(path: &Path, bytes: Vec<u8>) -> Result<MetadataAndTensors> {
         .map(|tensor| {
             let (name, dtype, shape, _, bytes) =
                 tensor.into_parts().map_err(|error| damaged(path, error))?;
-            if dtype != DType::F32 {
+            if dtype != DType::F32 && !name.starts_with(PREFIX) {
                 return Err(damaged(path, format!("{name} is {dtype:?}, not F32")));
             }
             let data = TensorData::try_from_bytes(bytes, shape, dtype)
@@ -262,18 +366,16 @@ fn from_burnpack(path: &Path, bytes: Vec<u8>) -> Result<MetadataAndTensors> {
     Ok((metadata, tensors.collect::<Result<_>>()?))
 }
 
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    // On the disk before it is renamed, so that a power failure leaves the old file or the new one.
-    std::fs::File::create(&beside)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&beside, path))
-        .map_err(|error| {
-            // The first error is reported; it names the temporary file if that cannot be removed.
-            let _ = std::fs::remove_file(&beside);
-            unwritable(path, error)
-        })
+/// The problem of a file whose checksum is wrong.
+pub(super) const CHANGED: &str = "it has changed since it was saved: its checksum is wrong; restore it from a copy, or save it again";
+
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let failed = |error: &dyn std::fmt::Display| unwritable(path, error);
+    let (scratch, mut file) = AtomicFile::create(path).map_err(|error| failed(&error))?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written.map_err(|error| failed(&error))?;
+    drop(file);
+    scratch.commit().map_err(|error| failed(&error))
 }
 
 pub(super) fn unreadable(path: &Path, error: impl std::fmt::Display) -> Error {

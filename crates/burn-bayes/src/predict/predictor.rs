@@ -8,7 +8,6 @@ use burn::train::{InferenceStep, ItemLazy};
 use burn_bayes_graph::ExampleBatch;
 
 use super::batched_prediction::BatchedPrediction;
-use super::component_statistics::ComponentStatistics;
 use super::dropout::PredictionDropout;
 use super::recording::RecordingCache;
 use super::statistics::refresh_running_statistics;
@@ -26,7 +25,7 @@ use crate::posterior::{FactorPosterior, Posterior, Sampler};
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
 /// use burn_bayes::posterior::{PointPosterior, Posterior};
-/// use burn_bayes::{Noise, Predictor};
+/// use burn_bayes::Predictor;
 ///
 /// # let folder = std::env::temp_dir();
 /// let device = Device::default();
@@ -37,7 +36,7 @@ use crate::posterior::{FactorPosterior, Posterior, Sampler};
 /// // In another program: a model of the same architecture, and the file.
 /// let model = LinearConfig::new(3, 1).init(&device);
 /// let posterior = PointPosterior::load(&file, &device)?;
-/// let predictor = Predictor::new(model, posterior, Noise::host(0))?;
+/// let predictor = Predictor::restore(model, posterior)?;
 /// let input = Tensor::<2>::ones([2, 3], &device);
 /// let outputs = predictor.map_draws(10, |model: &Linear| model.forward(input.clone()))?;
 /// assert_eq!(outputs.len(), 10);
@@ -46,16 +45,16 @@ use crate::posterior::{FactorPosterior, Posterior, Sampler};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Predictor<M, P = FactorPosterior> {
-    /// In inference mode.
+    /// In inference mode, with the state that all draws share.
     model: M,
+    /// Whether the draws have different states of the model, as those of the components of a mixture.
+    has_own_states: bool,
     posterior: P,
     sampler: Arc<dyn Sampler>,
     noise: Noise,
     /// Draws by weight instead of in order.
     weighted: Option<Arc<WeightedDraws>>,
     dropout: Option<PredictionDropout>,
-    /// Those of the components of a mixture, if they are not in the model.
-    statistics: Option<ComponentStatistics<M>>,
     batched: RecordingCache,
     is_checked: bool,
 }
@@ -64,16 +63,40 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
     /// Combines a model and a posterior over its weights. Draw i of a prediction uses
     /// `noise.row(i)`, or that of [its weights](Self::with_weighted_draws).
     ///
+    /// The model gets the [state](crate::posterior::ModelState) of the posterior: parameters that are point estimates, and
+    /// running statistics. Each draw of a mixture has the state of its component.
+    ///
     /// # Errors
     ///
-    /// The posterior is over other parameters than the model's.
+    /// The posterior is over other parameters than the model's, or the model has other parameters outside the posterior. If
+    /// the posterior was read from a file: the model has other settings, or the file has no state and the model has one.
     pub fn new(model: M, posterior: P, noise: Noise) -> Result<Self> {
         posterior.layout().check(&model)?;
+        let state = match posterior.shared_state() {
+            Some(state) => state,
+            None => posterior.state(noise)?,
+        };
+        state.check(&model, posterior.layout())?;
+        let model = state.write(model.valid())?;
         let sampler = posterior.sampler()?.into();
-        Ok(Self::from_parts(model.valid(), posterior, sampler, noise))
+        Ok(Self::from_parts(model, posterior, sampler, noise))
     }
 
-    /// Creates a predictor from an existing sampler and a model in inference mode.
+    /// Combines a model and a posterior, with the noise of the training: the predictions are those of
+    /// [`Bayesian::predictor`](crate::Bayesian::predictor) in the program that trained, also if the posterior comes from a
+    /// file. A posterior that no training made, such as a deep ensemble, has the noise `Noise::host(0).for_prediction()`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new).
+    pub fn restore(model: M, posterior: P) -> Result<Self> {
+        let any = Noise::host(0).for_prediction();
+        let noise = posterior.state(any)?.noise().unwrap_or(any);
+        Self::new(model, posterior, noise)
+    }
+
+    /// Creates a predictor from an existing sampler and a model in inference mode, which has the state that all draws
+    /// share.
     pub(crate) fn from_parts(
         model: M,
         posterior: P,
@@ -82,12 +105,12 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
     ) -> Self {
         Self {
             model,
+            has_own_states: posterior.shared_state().is_none(),
             posterior,
             sampler,
             noise,
             weighted: None,
             dropout: None,
-            statistics: None,
             batched: RecordingCache::default(),
             is_checked: true,
         }
@@ -121,11 +144,11 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
     pub fn drawn_model(&self, index: u64) -> Result<M> {
         let noise = self.noise_of(index);
         let weights = self.sampler.draw(noise)?;
-        let model = match &self.statistics {
-            Some(statistics) => statistics.model(noise),
-            None => &self.model,
+        let model = match self.has_own_states {
+            true => self.posterior.state(noise)?.write(self.model.clone())?,
+            false => self.model.clone(),
         };
-        let model = self.posterior.layout().write(model.clone(), weights)?;
+        let model = self.posterior.layout().write(model, weights)?;
         Ok(match self.dropout {
             Some(_) => PredictionDropout::activated(model),
             None => model,
@@ -161,25 +184,34 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
         (0..draws as u64).map(result).collect()
     }
 
-    /// Recomputes the running statistics of batch norm at the posterior mean from these
-    /// mini-batches; see [`refresh_running_statistics`].
+    /// Recomputes the running statistics of batch norm at the posterior mean, or at that of every component of a
+    /// mixture, from these mini-batches; see [`refresh_running_statistics`]. They become part of the
+    /// [posterior](Self::posterior), and of its file.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`refresh_running_statistics`]; also if a component cannot be read.
     pub fn with_refreshed_statistics<B, T>(
         self,
         batches: impl IntoIterator<Item = B>,
-        forward: impl FnMut(&M, &B) -> T,
+        mut forward: impl FnMut(&M, &B) -> T,
     ) -> Result<Self> {
-        let model = refresh_running_statistics(&self.mean_model()?, batches, forward)?;
-        Ok(Self { model, ..self })
-    }
-
-    /// The model, in inference mode.
-    pub(super) fn model(&self) -> &M {
-        &self.model
-    }
-
-    pub(super) fn with_statistics(self, statistics: ComponentStatistics<M>) -> Self {
-        let statistics = Some(statistics);
-        Self { statistics, ..self }
+        let batches: Vec<B> = batches.into_iter().collect();
+        let mut refresh = |model: M| {
+            refresh_running_statistics(&model, &batches, |model, batch| forward(model, *batch))
+        };
+        let posterior = self.posterior.map_states(&self.model, &mut refresh)?;
+        let model = match posterior.shared_state() {
+            Some(state) => state.write(self.model)?,
+            None => self.model,
+        };
+        let has_own_states = posterior.shared_state().is_none();
+        Ok(Self {
+            model,
+            posterior,
+            has_own_states,
+            ..self
+        })
     }
 
     pub(crate) fn with_recordings(self, batched: RecordingCache, is_checked: bool) -> Self {
@@ -292,7 +324,7 @@ where
             // Without autodiff.
             return mixture.sync().map_err(failed);
         }
-        if self.statistics.is_none()
+        if !self.has_own_states
             && let Some(batched) = self.batched.known::<BatchedPrediction<M>>()
         {
             let all = || self.draws(draws);

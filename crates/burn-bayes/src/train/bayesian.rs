@@ -24,8 +24,8 @@ use super::validation_check::ValidationCheck;
 use super::validation_hook::ValidationHook;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
-use crate::methods::{Algorithm, MeanGradients, Stage, Update};
-use crate::posterior::{FactorPosterior, Posterior};
+use crate::methods::{Algorithm, MeanGradients, Setup, Stage, Update};
+use crate::posterior::{FactorPosterior, ModelState, Posterior};
 use crate::predict::{
     BatchedPrediction, Predictor, RecordingCache, TrainingFlag, has_batch_norm, training_flags,
     with_dropout, without_batch_norm,
@@ -214,6 +214,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     pub fn map_template(self, change: impl FnOnce(M) -> M) -> Self {
         Self {
             model: change(self.model),
+            posterior: PosteriorCache::default(),
             ..self
         }
     }
@@ -231,7 +232,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         })
     }
 
-    /// The posterior over the weights.
+    /// The posterior over the weights, with the [state](ModelState) of the template outside its layout, and the noise of
+    /// the predictions.
     ///
     /// # Errors
     ///
@@ -247,8 +249,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
                  `mean_stage` to fewer steps"
             );
         }
-        self.posterior
-            .get(|| self.algorithm.posterior(self.clock.step()))
+        self.posterior.get(|| self.compute_posterior())
     }
 
     /// The posterior over the weights.
@@ -278,10 +279,14 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     ///
     /// Those of [`try_posterior`](Self::try_posterior).
     pub fn predictor(&self) -> Result<Predictor<M, A::Posterior>> {
-        let compute = || self.algorithm.posterior(self.clock.step());
+        let compute = || self.compute_posterior();
         let (posterior, sampler) = self.posterior.with_sampler(compute)?;
         let noise = self.algorithm.setup().noise.for_prediction();
-        let predictor = Predictor::from_parts(self.model.valid(), posterior, sampler, noise);
+        let mut model = self.model.valid();
+        if let Some(state) = posterior.shared_state() {
+            model = state.write(model)?;
+        }
+        let predictor = Predictor::from_parts(model, posterior, sampler, noise);
         Ok(predictor.with_recordings(self.prediction.clone(), self.self_check.is_on()))
     }
 
@@ -463,6 +468,18 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     }
 }
 
+impl<M: Module, A: Algorithm> Bayesian<M, A> {
+    fn compute_posterior(&self) -> Result<A::Posterior> {
+        let posterior = self.algorithm.posterior(self.clock.step())?;
+        if self.algorithm.averages_iterates() {
+            self.self_check.averaged_statistics(&self.model);
+        }
+        let Setup { layout, noise, .. } = self.algorithm.setup();
+        let state = ModelState::of(&self.model, layout);
+        Ok(posterior.with_state(state.with_noise(noise.for_prediction())))
+    }
+}
+
 impl<M: Module + ModuleDisplay, A: Algorithm<Posterior = FactorPosterior>> Bayesian<M, A> {
     /// The distance of the last iterate of the mean from the mean of the posterior, in posterior standard deviations: the
     /// root mean square over weights. `None` if the posterior's mean is not an average of iterates.
@@ -537,7 +554,7 @@ impl<M: Module + 'static, A: Algorithm> Bayesian<M, A> {
         if !self.validation_hook.is_set() {
             return Ok(());
         }
-        let compute = || self.algorithm.posterior(self.clock.step());
+        let compute = || self.compute_posterior();
         let call = |posterior: &A::Posterior| self.validation_hook.call(&self.model, posterior);
         match self.posterior.visit_once(compute, call) {
             Err(error) if error.is_too_early() => Ok(()),

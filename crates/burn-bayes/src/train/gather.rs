@@ -11,7 +11,9 @@ use super::bayesian::Bayesian;
 use super::gradient_check::first_non_finite;
 use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
-use crate::methods::{Algorithm, Draw, FromGradients, FromIterates, Iterates, MeanGradients};
+use crate::methods::{
+    Algorithm, Draw, DrawStatistics, FromGradients, FromIterates, Iterates, MeanGradients,
+};
 
 /// A signal that a training step can compute for an algorithm. Sealed: the signals are those of this library.
 pub trait Gather<M: Module + TrainStep, A: Algorithm>: sealed::Sealed + Sized {
@@ -52,9 +54,21 @@ where
         output.unwrap_or_else(|error| stopped(bayesian, item, error))
     }
 
-    fn after_step(algorithm: A, _model: &M, step: u64) -> A {
-        algorithm.after_step(step)
+    fn after_step(algorithm: A, model: &M, step: u64) -> A {
+        with_state(algorithm.after_step(step), model, step)
     }
+}
+
+/// Gives the algorithm the state of the model that belongs to a sample after this step, if it takes one.
+fn with_state<M: Module, A: Algorithm>(algorithm: A, model: &M, step: u64) -> A {
+    let Some(layout) = algorithm.wants_state(step) else {
+        return algorithm;
+    };
+    // `valid` applies pending updates of running statistics.
+    let state = layout
+        .flatten(&model.valid())
+        .expect("the layout was made for this model");
+    algorithm.observe_state(step, state)
 }
 
 /// Stops the training. The returned output has no gradients, so no parameter changes.
@@ -113,9 +127,13 @@ where
         item,
     } = match together {
         Some(gathered) => gathered,
-        None => one_by_one(bayesian.layout(), model, draws, &item, |_, pieces| {
-            Ok(pieces)
-        })?,
+        None => {
+            let statistics = proposal.statistics.as_ref();
+            let layout = bayesian.layout();
+            with_statistics(layout, model, draws, statistics, &item, |_, pieces| {
+                Ok(pieces)
+            })?
+        }
     };
     if let Some(path) = first_non_finite(model, &outside) {
         return Err(Error::non_finite(proposal.id.step + 1, path));
@@ -133,15 +151,34 @@ pub(crate) fn one_by_one<M: Module + TrainStep<Input: Clone>, S>(
     model: &M,
     draws: &[Draw],
     item: &<M as TrainStep>::Input,
+    signal_of: impl FnMut(&M, Vec<Tensor<1>>) -> Result<S>,
+) -> Result<Gathered<Vec<S>, <M as TrainStep>::Output>> {
+    with_statistics(layout, model, draws, None, item, signal_of)
+}
+
+/// The same with running statistics of every draw.
+fn with_statistics<M: Module + TrainStep<Input: Clone>, S>(
+    layout: &Layout,
+    model: &M,
+    draws: &[Draw],
+    statistics: Option<&DrawStatistics>,
+    item: &<M as TrainStep>::Input,
     mut signal_of: impl FnMut(&M, Vec<Tensor<1>>) -> Result<S>,
 ) -> Result<Gathered<Vec<S>, <M as TrainStep>::Output>> {
     let share = 1.0 / draws.len() as f64;
     let mut signal = Vec::with_capacity(draws.len());
     let mut outside = GradientsParams::new();
     let mut first = None;
-    for draw in draws {
-        let model = layout.write_leaves(model.clone(), draw.weights.clone())?;
+    for (index, draw) in draws.iter().enumerate() {
+        let model = match statistics {
+            Some(statistics) => statistics.enter(index, model.clone())?,
+            None => model.clone(),
+        };
+        let model = layout.write_leaves(model, draw.weights.clone())?;
         let TrainOutput { mut grads, item } = TrainStep::step(&model, item.clone());
+        if let Some(statistics) = statistics {
+            statistics.leave(index, &model)?;
+        }
         let pieces = layout.gradient_parts(&model, &mut grads)?;
         Outside::add(&model, share, &mut grads, &mut outside);
         first.get_or_insert(item);
@@ -227,6 +264,6 @@ where
             .layout
             .flatten(model)
             .expect("the layout was checked against this model when the two were joined");
-        algorithm.observe(step, weights)
+        with_state(algorithm.observe(step, weights), model, step)
     }
 }

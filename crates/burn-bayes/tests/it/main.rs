@@ -24,6 +24,8 @@ mod learner;
 #[cfg(feature = "train")]
 mod likelihood;
 #[cfg(feature = "train")]
+mod model_state;
+#[cfg(feature = "train")]
 mod one_pass;
 #[cfg(feature = "train")]
 mod predictor;
