@@ -8,7 +8,7 @@ use burn::tensor::TensorData;
 
 use crate::dyn_tensor::DynTensor;
 use crate::memo::MemoryUse;
-use crate::operation::{Operation, Slots, slot};
+use crate::operation::{Slots, slot};
 use crate::parameters::ModuleTensor;
 use crate::plan::{ExampleCopy, Plan, Step, Tap};
 
