@@ -331,6 +331,8 @@ fn miri(request: &Request) -> Outcome {
         .arguments(&miri)
         .arguments(&["test", "-p", "burn-bayes-kernels", "--lib"])
         .divided(&MIRI_TESTS.map(String::from))
+        // Most of the time would go to the backtraces of refusals.
+        .env("RUST_BACKTRACE", "0")
         // Rayon's threads outlive the tests, its queues turn integers into pointers, and it counts processors.
         .env(
             "MIRIFLAGS",
