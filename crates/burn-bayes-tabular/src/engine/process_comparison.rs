@@ -19,7 +19,6 @@ use super::diagnosis::Verdict;
 use super::function_prior::{around, bounds, chosen, examples, selected};
 use super::trained_model::TrainedModel;
 use crate::error::Result;
-use crate::order::Bounded;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method};
 use crate::text::sentence;

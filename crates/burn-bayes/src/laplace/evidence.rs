@@ -87,10 +87,7 @@ impl LaplaceFit {
     pub(super) fn determined_weights(&self) -> Result<f64> {
         let evidence = Evidence::new(self, runs(&self.prior));
         let precisions: Vec<_> = self.prior.segments().iter().map(|run| run.1).collect();
-        let traces = evidence.at(&precisions)?.traces;
-        let explained = precisions.iter().zip(traces);
-        let explained: f64 = explained.map(|(precision, trace)| precision * trace).sum();
-        Ok(self.layout.len() as f64 - explained)
+        Ok(evidence.at(&precisions)?.determined.iter().sum())
     }
 }
 

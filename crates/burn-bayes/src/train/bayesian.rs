@@ -78,6 +78,7 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     rows_seen: RowsSeen,
     #[module(skip)]
     early_notice: Notice,
+    #[module(skip)]
     validation_check: ValidationCheck,
     #[module(skip)]
     model_terms: ModelTerms,
