@@ -28,14 +28,14 @@ use crate::support::{
 
 /// Rows of a regression with one feature and one target.
 #[derive(Clone, Debug, ExampleBatch)]
-struct Batch {
-    inputs: Tensor<2>,
-    targets: Tensor<2>,
+pub(crate) struct Batch {
+    pub(crate) inputs: Tensor<2>,
+    pub(crate) targets: Tensor<2>,
 }
 
 impl Batch {
     /// `len` points of a noisy sine.
-    fn new(len: usize, seed: u64) -> Self {
+    pub(crate) fn new(len: usize, seed: u64) -> Self {
         let inputs: Vec<f32> = (0..len)
             .map(|i| i as f32 / len as f32 * 2.0 - 1.0)
             .collect();
@@ -50,7 +50,7 @@ impl Batch {
         }
     }
 
-    fn rows(&self, start: usize, end: usize) -> Self {
+    pub(crate) fn rows(&self, start: usize, end: usize) -> Self {
         Self {
             inputs: self.inputs.clone().slice([start..end, 0..1]),
             targets: self.targets.clone().slice([start..end, 0..1]),
@@ -60,7 +60,7 @@ impl Batch {
 
 /// A user's model, which does not use this library.
 #[derive(Module, Debug)]
-struct Regressor {
+pub(crate) struct Regressor {
     hidden: Linear,
     output: Linear,
 }
@@ -68,7 +68,7 @@ struct Regressor {
 /// The precision of the target noise.
 const NOISE_PRECISION: f64 = 16.0;
 /// The number of training examples.
-const LEN: usize = 40;
+pub(crate) const LEN: usize = 40;
 /// Draws of a prediction.
 const DRAWS: usize = 30;
 
@@ -124,13 +124,13 @@ impl InferenceStep for Regressor {
     }
 }
 
-type Bayes<A> = Bayesian<Regressor, A>;
+pub(crate) type Bayes<A> = Bayesian<Regressor, A>;
 
-fn regressor(seed: u64) -> Regressor {
+pub(crate) fn regressor(seed: u64) -> Regressor {
     filled(Regressor::new(&autodiff()), seed, 0.5)
 }
 
-fn adam() -> ModuleOptimizer {
+pub(crate) fn adam() -> ModuleOptimizer {
     FusedAdamConfig::new().init()
 }
 

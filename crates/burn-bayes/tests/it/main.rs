@@ -34,6 +34,8 @@ mod recovery;
 #[cfg(feature = "train")]
 mod silent_training;
 #[cfg(feature = "train")]
+mod stages;
+#[cfg(feature = "train")]
 mod trainer;
 #[cfg(feature = "train")]
 mod verdict;
