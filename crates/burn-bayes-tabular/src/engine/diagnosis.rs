@@ -19,6 +19,8 @@ const CHUNK: usize = 4096;
 /// Antithetic pairs of draws: as many as cost this many products of rows and weights, within bounds.
 const WORK: usize = 20_000_000;
 const PAIRS: (usize, usize) = (4, 64);
+/// How many times as many if these do not determine whether the fit has arrived.
+const MORE_PAIRS: usize = 4;
 /// The excess of the mean, in nats per weight, above which a fit should not be used: that of a mean that is off by a
 /// deviation in every direction. Deviations alone do not spoil predictions near the data.
 const UNUSABLE: f64 = 0.5;
@@ -276,7 +278,9 @@ pub fn diagnose(
     let arrived = arrival_verdict(convergence, share(decrement, weights));
     let is_direct = linear::applies(training_set, settings);
     let (verdict, cure) = match arrived {
-        Verdict::Trust if !is_close(&importance, weights) => {
+        Verdict::Trust | Verdict::LookCloser
+            if convergence != Convergence::NotConverged && !is_close(&importance, weights) =>
+        {
             let is_real = matches!(training_set.target(), Target::Real(_));
             let cure = match importance.log_weights() {
                 _ if is_direct && is_real => EXACT,
@@ -330,16 +334,26 @@ fn is_close(importance: &Importance, weights: usize) -> bool {
 fn arrival(fit: &Fit<'_>) -> Result<Arrival> {
     let device = fit.settings.device.device()?.autodiff();
     let rows: Vec<usize> = (0..fit.training_set.rows()).collect();
-    let batches = rows
-        .chunks(CHUNK)
-        .map(|rows| fit.training_set.batch(rows, &device));
     let weights = fit.posterior.len();
     let pairs = WORK / (rows.len() * weights).max(1);
-    let test = ArrivalTest::new(rows.len())
-        .with_prior(fit.prior.clone())
-        .with_pairs(pairs.clamp(PAIRS.0, PAIRS.1))
-        .with_seed(fit.settings.seed);
-    Ok(test.measure(&fit.network, fit.posterior, batches)?)
+    let pairs = pairs.clamp(PAIRS.0, PAIRS.1);
+    let measured = |pairs: usize| {
+        let batches = rows
+            .chunks(CHUNK)
+            .map(|rows| fit.training_set.batch(rows, &device));
+        let test = ArrivalTest::new(rows.len())
+            .with_prior(fit.prior.clone())
+            .with_pairs(pairs)
+            .with_seed(fit.settings.seed);
+        test.measure(&fit.network, fit.posterior, batches)
+    };
+    let first = measured(pairs)?;
+    let is_uncertain =
+        first.standard_error.is_finite() && first.convergence(weights) == Convergence::Undetermined;
+    Ok(match is_uncertain {
+        true => measured(MORE_PAIRS * pairs)?,
+        false => first,
+    })
 }
 
 #[cfg(test)]

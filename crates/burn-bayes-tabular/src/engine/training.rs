@@ -196,7 +196,9 @@ impl Training<'_> {
             noise_precisions = self.noise_of_folds(&learner, &optimizer, &rates, observer)?;
         }
         let learner = learner.with_noise_precisions(&noise_precisions);
-        let mut trainer = Trainer::new(learner, optimizer, rates).with_epochs(self.epochs());
+        let mut trainer = Trainer::new(learner, optimizer, rates)
+            .without_verdict()
+            .with_epochs(self.epochs());
         let mut earlier_mean = None;
         if let Some(checkpoint) = checkpoint {
             earlier_mean = checkpoint.earlier_mean;
@@ -265,7 +267,7 @@ impl Training<'_> {
                 earlier_mean: None,
             };
             let trainer = Trainer::new(learner.clone(), optimizer.clone(), rates.clone());
-            training.train(trainer.with_epochs(split.last()), &mut watched)?;
+            training.train(trainer.without_verdict().with_epochs(split.last()), &mut watched)?;
             for (variance, precision) in variances.iter_mut().zip(&watched.noise_precisions) {
                 *variance += 1.0 / (folds as f64 * precision);
             }

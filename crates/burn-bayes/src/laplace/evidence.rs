@@ -82,15 +82,6 @@ impl LaplaceFit {
     }
 }
 
-impl LaplaceFit {
-    /// γ = D − Σ_g α_g tr_g H⁻¹, how many of the weights the data determine.
-    pub(super) fn determined_weights(&self) -> Result<f64> {
-        let evidence = Evidence::new(self, runs(&self.prior));
-        let precisions: Vec<_> = self.prior.segments().iter().map(|run| run.1).collect();
-        Ok(evidence.at(&precisions)?.determined.iter().sum())
-    }
-}
-
 /// The weights of every run of equal precisions.
 fn runs(prior: &PriorPrecisions) -> Vec<Range<usize>> {
     let mut start = 0;

@@ -1,9 +1,9 @@
 //! Whether the quadratic approximation of the loss holds at draws of the posterior.
 //!
-//! With the curvature G at θ* and q = N(θ*, H⁻¹), H = G + diag α, the quadratic approximation says that draws lose
+//! With the curvature G at θ*, the quadratic approximation says that a draw θ* + δ of q = N(θ*, H⁻¹), H = G + diag α, loses
 //!
 //! ```text
-//! N (E_q L(θ) − L(θ*)) ≈ ½ tr(G H⁻¹) = ½ γ
+//! N (L(θ* + δ) − L(θ*)) ≈ ½ δᵀGδ,   on average ½ tr(G H⁻¹) = ½ γ
 //! ```
 //!
 //! where γ is the number of weights that the data determine. A classifier that fits its training rows has probabilities
@@ -26,18 +26,19 @@ use crate::prior::PriorPrecisions;
 use crate::train::ExampleLoss;
 
 /// The largest loss of draws, as a multiple of that of the quadratic approximation.
-const LARGEST_RATIO: f64 = 2.0;
+const LARGEST_RATIO: f64 = 1.5;
 /// The same for a prior that was given: far beyond any use of draws.
 const WIDE_RATIO: f64 = 10.0;
 /// The relative rounding of losses.
 const ROUNDING: f64 = 1e-5;
 /// Antithetic pairs of draws.
-const PAIRS: u64 = 4;
-/// Factor of α in a step, and the number of steps after which it stays.
+const PAIRS: u64 = 8;
+/// Factor of α in a step, the factor far from the end, and the number of steps after which it stays.
 const FACTOR: f64 = 2.0;
+const LARGE_FACTOR: f64 = 8.0;
 const MOST_STEPS: usize = 40;
 /// Micro-batches that are kept.
-const MOST_BATCHES: usize = 8;
+const MOST_BATCHES: usize = 4;
 /// The random stream of the draws.
 const NEAR_DRAWS: u64 = 0x6e65_6172;
 
@@ -113,16 +114,18 @@ impl LaplaceFit {
         let loss = |weights: Tensor<1>| -> Result<f64> {
             Ok(rows.loss(&self.layout.write(model.clone(), weights)?))
         };
-        let mut at_draws = 0.0;
+        let (mut at_draws, mut quadratic) = (0.0, 0.0);
         for pair in 0..PAIRS {
             let draw = sampler.draw(noise.row(pair))?;
-            let mirrored = self.mean.clone() * 2.0 - draw.clone();
+            let deviation = draw.clone() - self.mean.clone();
+            let mirrored = self.mean.clone() - deviation.clone();
             at_draws += (loss(draw)? + loss(mirrored)?) / (2 * PAIRS) as f64;
+            quadratic += 0.5 * self.curvature.squared_length(deviation) / PAIRS as f64;
         }
         Ok(Rise {
             at_mean: loss(self.mean.clone())?,
             at_draws,
-            quadratic: 0.5 * self.determined_weights()? / self.train_len as f64,
+            quadratic: quadratic / self.train_len as f64,
         })
     }
 
@@ -133,11 +136,16 @@ impl LaplaceFit {
         M: Module + ExampleLoss<Input: ExampleBatch>,
     {
         for _ in 0..MOST_STEPS {
-            if !self.rise(rows, model)?.is_above(LARGEST_RATIO) {
+            let rise = self.rise(rows, model)?;
+            if !rise.is_above(LARGEST_RATIO) {
                 return Ok(self);
             }
+            let factor = match rise.is_above(WIDE_RATIO) {
+                true => LARGE_FACTOR,
+                false => FACTOR,
+            };
             let segments = self.prior.segments().iter();
-            let segments = segments.map(|&(len, precision)| (len, FACTOR * precision));
+            let segments = segments.map(|&(len, precision)| (len, factor * precision));
             self.prior = PriorPrecisions::from_segments(segments.collect());
         }
         log::warn!(

@@ -38,6 +38,19 @@ impl Factored {
             rest: self.rest * scale,
         }
     }
+
+    /// vᵀ(UᵀU + diag r)v.
+    pub(super) fn squared_length(&self, vector: Tensor<1>) -> f64 {
+        let squares = |tensor: Tensor<1>| to_host(tensor).iter().map(|v| v * v).sum::<f64>();
+        let of_rest = squares(vector.clone() * self.rest.clone().sqrt());
+        match &self.factors {
+            Some(factors) => {
+                let product = factors.clone().matmul(vector.unsqueeze_dim(1));
+                of_rest + squares(product.squeeze_dim(1))
+            }
+            None => of_rest,
+        }
+    }
 }
 
 /// A sum of this structure.

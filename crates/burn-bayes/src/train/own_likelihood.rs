@@ -255,7 +255,7 @@ mod tests {
     }
 
     fn of_classes(loss: impl Fn(Tensor<2>, Tensor<1, Int>) -> Tensor<1>) -> Option<String> {
-        let logits = matrix::<4>(2.0, 0);
+        let logits = matrix::<4>(1.0, 0) + classes().one_hot::<2>(4).float() * 3.0;
         let loss = loss(logits.clone(), classes());
         let output = ClassificationOutput::new(loss, logits, classes());
         problem(&[LossTerms::of(&output).unwrap()])
