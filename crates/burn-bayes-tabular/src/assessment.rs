@@ -286,6 +286,8 @@ impl BaselineScores {
     fn standard_errors(&self) -> Option<f64> {
         let error = self.standard_error?;
         let ratio = match self.difference {
+            // The loss of a row is not a number, or both are infinite.
+            difference if difference.is_nan() => f64::INFINITY,
             difference if difference.is_infinite() => difference,
             difference if difference.abs() <= ROUNDING * (1.0 + self.nll.abs()) => 0.0,
             difference => difference / error,

@@ -177,7 +177,8 @@ mod tests {
             let draws = deviations.iter().skip(row).step_by(rows.len());
             let found = draws.sum::<f64>() / 50.0;
             let expected = 5.0 * deviation(input);
-            assert!((0.7..1.4).contains(&(found / expected)), "{input}: {found}");
+            // Where there are few rows, draws with a larger noise are as likely.
+            assert!((0.7..1.7).contains(&(found / expected)), "{input}: {found}");
             // Five standard errors of the mean of a hundred rows.
             assert!(
                 (mean - 5.0 * input).abs() < 0.5 * expected + 0.3,

@@ -267,7 +267,10 @@ impl Training<'_> {
                 earlier_mean: None,
             };
             let trainer = Trainer::new(learner.clone(), optimizer.clone(), rates.clone());
-            training.train(trainer.without_verdict().with_epochs(split.last()), &mut watched)?;
+            training.train(
+                trainer.without_verdict().with_epochs(split.last()),
+                &mut watched,
+            )?;
             for (variance, precision) in variances.iter_mut().zip(&watched.noise_precisions) {
                 *variance += 1.0 / (folds as f64 * precision);
             }

@@ -192,7 +192,7 @@ fn answers(site: &Site) -> Result<(Vec<u8>, Vec<EpochMetrics>)> {
     let run = Run::load(&folder, None)?;
     let decides = run.preprocessor.classes().is_some();
     let request = PredictionRequest {
-        target_risk: decides.then_some(0.9),
+        target_risk: decides.then_some(0.95),
         confidence: 0.5,
         ..PredictionRequest::default()
     };
@@ -349,7 +349,7 @@ fn spoilt_validation_rows() {
     };
     let threshold = || {
         Conformal::calibrate(&path, run.model.target(), "y", &request, &columns)?;
-        threshold_at_risk(&path, abstention, 0.9, 0.5)
+        threshold_at_risk(&path, abstention, 0.95, 0.5)
     };
     threshold().unwrap();
     proptest!(config(100), |(edits in edits())| {

@@ -183,6 +183,13 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
         self
     }
 
+    /// Takes in the number of examples of a step that was made.
+    #[must_use]
+    fn with_examples(self, examples: u64) -> Self {
+        let _ = examples;
+        self
+    }
+
     /// The algorithm with this effective sample size, where it has one that is not N.
     #[must_use]
     fn with_ess(self, ess: f64) -> Self {

@@ -54,7 +54,8 @@ pub(crate) fn pairs(draws: usize, antithetic: bool) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{IvonConfig, NagvacConfig, VifaConfig, VonConfig};
+    use crate::VifaConfig;
+    use crate::methods::{IvonConfig, NagvacConfig, VonConfig};
 
     #[test]
     fn antithetic_draws_are_pairs_or_one_draw_in_every_method() {

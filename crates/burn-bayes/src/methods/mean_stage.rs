@@ -53,7 +53,9 @@ impl MeanStage {
     /// steps if it is known.
     pub(crate) fn resolved(self, train_len: usize, examples: u64, length: Option<u64>) -> Self {
         let passes = (MOST_PASSES * train_len) as u64;
-        let most = passes.div_ceil(examples.max(1)).max(LEAST_LIMIT);
+        // The size of mini-batches may be unknown.
+        let passes = passes.checked_div(examples).unwrap_or(0);
+        let most = passes.max(LEAST_LIMIT);
         let most = length.map_or(most, |steps| {
             let part = (MOST_OF_TRAINING * steps as f64) as u64;
             most.min(part.max(1))

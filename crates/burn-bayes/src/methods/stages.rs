@@ -375,6 +375,40 @@ impl Stages {
         take_sum(sums, &self.examples, device)
     }
 
+    /// Registers what a mini-batch of the second stage observed as a part of an average over the mini-batches of a step.
+    pub(crate) fn register_average(
+        &self,
+        signal: StageSignal,
+        share: f64,
+        gradients: &mut GradientsParams,
+    ) {
+        if let StageSignal::Scale(growth) = signal {
+            gradients.register(self.scales.id, growth.mul_scalar(share));
+        }
+    }
+
+    /// The update of the second stage from the average of [`register_average`](Self::register_average).
+    pub(crate) fn update_from_average(
+        &self,
+        setup: &Setup,
+        step: u64,
+        mean: &Param<Tensor<1>>,
+        gradients: &mut GradAdaptor,
+    ) -> Result<Option<StageUpdate>> {
+        let mean = mean.val().without_autodiff();
+        let growth = take_sum(gradients, &self.scales, &mean.device());
+        let signal = growth.map(StageSignal::Scale);
+        signal
+            .map(|signal| self.update(setup, step, Some(signal), &mean, 0))
+            .transpose()
+    }
+
+    /// The step after which the last stage began, or 0.
+    pub(crate) fn posterior_since(&self) -> u64 {
+        let end = self.progress.as_ref().and_then(MeanProgress::end);
+        end.unwrap_or(0) + self.scaled.value()
+    }
+
     /// The update of the first two stages from the sums of [`register`](Self::register); `None` in the last.
     pub(crate) fn update_from_sum(
         &self,

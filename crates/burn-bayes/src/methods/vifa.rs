@@ -287,6 +287,13 @@ impl Algorithm for Vifa {
         }
     }
 
+    fn with_examples(self, examples: u64) -> Self {
+        Self {
+            stages: self.stages.with_examples(examples),
+            ..self
+        }
+    }
+
     fn with_ess(self, ess: f64) -> Self {
         let Settings { config, setup, .. } = self.settings.as_ref();
         let settings = Settings {
@@ -317,7 +324,7 @@ impl Algorithm for Vifa {
         let setup = &self.settings.setup;
         let update = self
             .stages
-            .update_from_sum(setup, step, &self.mean, gradients)?;
+            .update_from_average(setup, step, &self.mean, gradients)?;
         Ok(update.map(Staged::Stage))
     }
 
@@ -417,9 +424,8 @@ impl FromGradients for Vifa {
             StageSignal::Scale(Stages::sums(&setup.layout, growth))
         });
         let mut gradients = self.clipped(gradient);
-        if matches!(self.stage(), Stage::Mean | Stage::Scale) {
-            let stages = &self.stages;
-            stages.register(signal, batch_size, &self.mean, &mut gradients);
+        if let Some(signal) = signal {
+            self.stages.register_average(signal, share, &mut gradients);
         }
         Ok(Update::Gradients(gradients))
     }
@@ -427,7 +433,7 @@ impl FromGradients for Vifa {
     fn after_step(mut self, step: u64) -> Self {
         let parts = self.parts();
         let (stages, is_over) = self.stages.with_mean(step, &parts.mean);
-        self.stages = match is_over {
+        self.stages = match is_over || step <= stages.posterior_since() {
             true => stages,
             false => stages.with_iterate(step, || Iterate::of_gaussian(parts)),
         };

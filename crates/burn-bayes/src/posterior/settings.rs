@@ -135,7 +135,7 @@ impl Open {
 
 /// Whether the value is a parameter, or differs between programs without an effect on predictions.
 fn is_volatile(name: &str, value: &str) -> bool {
-    name == "device"
+    matches!(name, "device" | "Param")
         || ["Param: ", "Device<", "0x", "ParamId"]
             .iter()
             .any(|start| value.starts_with(start))

@@ -238,10 +238,18 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     ///
     /// # Errors
     ///
-    /// An algorithm that collects iterates fails until it has collected enough of them. One that trains the mean first
-    /// warns until it learns the covariance. A record of a training with another configuration cannot be used.
+    /// An algorithm that collects iterates fails until it has collected enough of them. A record of a training with another configuration cannot be used.
     pub fn try_posterior(&self) -> Result<A::Posterior> {
         self.clock.check_record()?;
+        self.posterior.get(|| self.compute_posterior())
+    }
+
+    /// The posterior over the weights. The log says if the covariance has not been learned yet.
+    ///
+    /// # Panics
+    ///
+    /// If [`try_posterior`](Self::try_posterior) fails.
+    pub fn posterior(&self) -> A::Posterior {
         let steps = self.clock.step();
         if steps > 0 && matches!(self.algorithm.stage(), Stage::Mean | Stage::Scale) {
             log::warn!(
@@ -250,15 +258,6 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
                  `mean_stage` to fewer steps"
             );
         }
-        self.posterior.get(|| self.compute_posterior())
-    }
-
-    /// The posterior over the weights.
-    ///
-    /// # Panics
-    ///
-    /// If [`try_posterior`](Self::try_posterior) fails.
-    pub fn posterior(&self) -> A::Posterior {
         self.try_posterior()
             .unwrap_or_else(|error| panic!("{error}"))
     }

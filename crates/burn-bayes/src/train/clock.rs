@@ -36,6 +36,8 @@ pub(crate) struct Counts {
     /// That of the loaded record.
     recorded: Option<Identity>,
     pass: Arc<AtomicU64>,
+    /// The examples of the gradients since the last step, which replicas count together.
+    examples: Arc<AtomicU64>,
 }
 
 /// Identifies a training.
@@ -153,6 +155,17 @@ impl Clock {
         }
     }
 
+    /// Counts the examples of a gradient.
+    pub(crate) fn count_examples(&self, examples: usize) {
+        let counter = &self.value().examples;
+        counter.fetch_add(examples as u64, Ordering::Relaxed);
+    }
+
+    /// The examples of the gradients since the last step.
+    pub(crate) fn examples(&self) -> u64 {
+        self.value().examples.load(Ordering::Relaxed)
+    }
+
     /// The clock after one more optimiser step, which may have been rejected.
     pub(crate) fn after_step(self, is_rejected: bool) -> Self {
         let rejections = if is_rejected {
@@ -164,6 +177,7 @@ impl Clock {
             step: self.step() + 1,
             rejections,
             pass: Arc::default(),
+            examples: Arc::default(),
             ..self.value().clone()
         };
         self.with_value(counts)

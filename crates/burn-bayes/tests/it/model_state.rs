@@ -480,8 +480,8 @@ fn a_member_of_a_batch_ensemble_has_the_statistics_of_its_own_passes() {
         .collect();
     let _ = TrainStep::step(&bayesian, batch(11, &autodiff()));
     let posterior = bayesian.algorithm().posterior(3).unwrap();
-    let components = components(&posterior);
-    let found: Vec<_> = components.iter().map(running_mean).collect();
+    let members = components(&posterior);
+    let found: Vec<_> = members.iter().map(running_mean).collect();
     for (found, expected) in found.iter().zip(&expected) {
         assert_close("mean", found, expected, &[10.0; 4], 1e-6);
     }

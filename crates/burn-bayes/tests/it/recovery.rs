@@ -56,6 +56,18 @@ fn model() -> Linear {
     filled(LinearConfig::new(2, 1).init(&autodiff()), 4, 1.0)
 }
 
+/// The precisions of the two weights and of the bias, each multiplied by the factor above one with which the average of
+/// the variances is 0.03² divided by the fan-in.
+fn narrowed(precision: &[f64]) -> Vec<f64> {
+    let (weights, bias) = precision.split_at(2);
+    let parts = [(weights, 2.0), (bias, 1.0)].map(|(part, fan)| {
+        let variance = part.iter().map(|value| value.recip()).sum::<f64>() / part.len() as f64;
+        let factor = variance * fan / 0.03_f64.powi(2);
+        part.iter().map(move |value| value * factor.max(1.0))
+    });
+    parts.into_iter().flatten().collect()
+}
+
 fn algorithm(config: &VifaConfig) -> Vifa {
     config.build(&model()).unwrap()
 }

@@ -93,8 +93,7 @@ mod law {
         for at in [
             1, 19, 20, 21, 29, 30, 31, 50, 59, 60, 61, 93, 94, 95, 97, 109,
         ] {
-            let (model, moments) = records.swap_remove(at as usize - 1);
-            records.insert(at as usize - 1, (model.clone(), moments.clone()));
+            let (model, moments) = records[at as usize - 1].clone();
             let fresh = init().load_record(ModuleRecord::from_bytes(model).unwrap());
             let mut optimizer = adam().from_bytes(moments).unwrap();
             let resumed = stepped(fresh, &mut optimizer, (at + 1, STEPS), rejects);

@@ -273,7 +273,7 @@ fn no_feature_of_a_real_set_is_suspicious() {
         let table = read_csv(path, &CsvOptions::default()).unwrap();
         tables.push((file.into(), target, table));
     }
-    assert_eq!(tables.len(), 17);
+    assert!(tables.len() >= 17, "{} tables", tables.len());
     for (name, target, table) in tables {
         let found: Vec<_> = suspicions(&table, &[target])
             .iter()

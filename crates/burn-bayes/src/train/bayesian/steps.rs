@@ -42,6 +42,7 @@ where
         self.self_check.likelihood(&output.item);
         let (rows, train_len) = (output.item.rows(), self.algorithm.setup().train_len);
         self.rows_seen.count(rows);
+        self.clock.count_examples(rows);
         if rows > train_len {
             self.stop(Error::config(
                 "train_len",
@@ -214,6 +215,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             ..
         } = self;
         let Trainable { model, algorithm } = step(Trainable { model, algorithm });
+        let algorithm = algorithm.with_examples(clock.examples());
         let clock = clock.after_step(is_rejected);
         let algorithm = S::after_step(algorithm, &model, clock.step());
         Self {
