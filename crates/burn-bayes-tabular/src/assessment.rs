@@ -408,7 +408,7 @@ mod tests {
         for (difference, verdict) in [
             (f64::INFINITY, Some(Verdict::DoNotUse)),
             (f64::NEG_INFINITY, None),
-            (f64::NAN, None),
+            (f64::NAN, Some(Verdict::DoNotUse)),
         ] {
             let mut infinite = beside(BaselineModel::Map, difference);
             infinite.scores.as_mut().unwrap().standard_error = Some(f64::NAN);

@@ -41,7 +41,7 @@ pub(crate) const NARROW: InitialDeviation = InitialDeviation::FanInScaled(0.03);
 
 /// The number of steps of the second stage, and the largest part of a training whose length is known.
 const SCALE_STEPS: u64 = 64;
-const SCALE_PART: f64 = 0.2;
+const SCALE_PART: f64 = 0.1;
 /// ρ in the first [`FAST_STEPS`] steps; then it falls as one over their number.
 const SCALE_RATE: f64 = 0.5;
 const FAST_STEPS: u64 = 24;
