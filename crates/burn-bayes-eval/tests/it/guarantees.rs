@@ -23,9 +23,9 @@ fn assert_kept(kept: usize, promised: f64, what: &str) {
 }
 
 /// Uniform numbers of one calibration.
-struct Numbers(std::vec::IntoIter<f64>);
+struct Numbers<'a>(std::iter::Copied<std::slice::Iter<'a, f64>>);
 
-impl Numbers {
+impl Numbers<'_> {
     fn next(&mut self) -> f64 {
         self.0.next().expect("enough numbers")
     }
@@ -39,10 +39,9 @@ impl Numbers {
 /// In how many calibrations `is_kept` holds, with `count` uniform numbers each.
 fn kept(count: usize, seed: u64, is_kept: impl Fn(&mut Numbers) -> bool) -> usize {
     let all = uniforms(count * CALIBRATIONS, seed);
-    let mut parts = all.chunks(count);
     let mut kept = 0;
-    while let Some(part) = parts.next() {
-        kept += usize::from(is_kept(&mut Numbers(part.to_vec().into_iter())));
+    for part in all.chunks(count) {
+        kept += usize::from(is_kept(&mut Numbers(part.iter().copied())));
     }
     kept
 }
@@ -227,7 +226,7 @@ fn sets_cover_every_class_at_the_level() {
             let rows = 40;
             let all = uniforms(3 * (rows + 1) * CALIBRATIONS, 4);
             for part in all.chunks(3 * (rows + 1)) {
-                let mut numbers = Numbers(part.to_vec().into_iter());
+                let mut numbers = Numbers(part.iter().copied());
                 let known: Vec<_> = (0..rows)
                     .map(|_| row_of_classes(kind, &mut numbers))
                     .collect();
@@ -262,7 +261,7 @@ fn every_group_is_covered_at_the_level_even_if_the_others_differ() {
     let (mut asked, mut kept) = ([0usize; 3], [0usize; 3]);
     let all = uniforms(3 * (rows + 1) * CALIBRATIONS, 5);
     for part in all.chunks(3 * (rows + 1)) {
-        let mut numbers = Numbers(part.to_vec().into_iter());
+        let mut numbers = Numbers(part.iter().copied());
         let mut row = || {
             // A large group, a small one with large errors, and a tiny one.
             let group = [0, 0, 0, 0, 0, 0, 1, 1, 1, 2][numbers.below(10)];
@@ -388,7 +387,7 @@ fn bounds_of_selective_risks_hold_with_their_confidence() {
     let (mut asked, mut kept) = ([0; 3], [0; 3]);
     let all = uniforms(2 * rows * CALIBRATIONS, 7);
     for (calibration, part) in all.chunks(2 * rows).enumerate() {
-        let mut numbers = Numbers(part.to_vec().into_iter());
+        let mut numbers = Numbers(part.iter().copied());
         let kind = calibration % 3;
         let known: Vec<(f64, f64)> = (0..rows).map(|_| uncertain(kind, &mut numbers)).collect();
         let (scores, losses): (Vec<f64>, Vec<f64>) = known.into_iter().unzip();

@@ -1,3 +1,5 @@
+//! Recordings of batches of other types and shapes, and the memory that they hold.
+
 use burn::module::ParamGroup;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};

@@ -288,6 +288,10 @@ impl RunFolder {
     }
 
     /// Marks the run as finished, after all other files were written.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "they are the contents of the last file of a run"
+    )]
     pub(crate) fn finish(
         &self,
         config: &Config,

@@ -23,6 +23,7 @@ use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::{ExampleGradients, Layout};
 
+use super::function_terms::FunctionTerms;
 use crate::error::{Error, Result};
 use crate::kernels::CovarianceParts;
 use crate::noise::Noise;
@@ -319,42 +320,6 @@ pub enum FunctionPriorUse {
     },
     /// The gradient and the Gauss–Newton curvature.
     Curvature,
-}
-
-/// What a prior over functions adds to a step: with the kernel's matrix K and the Jacobian J of the outputs f at the
-/// measurement points, the curvature and the gradient of ½ fᵀK⁻¹f.
-#[derive(Clone, Debug)]
-pub(crate) struct FunctionTerms {
-    /// R with RᵀR = JᵀK⁻¹J, averaged over the draws, or equal to it on average, `[rows, D]`. Absent if unused.
-    pub(crate) rows: Option<Tensor<2>>,
-    /// JᵀK⁻¹f at every draw, `[D]`; empty with a divergence between Gaussians.
-    pub(crate) gradients: Vec<Tensor<1>>,
-    /// The gradient of a divergence between Gaussians.
-    pub(crate) divergence: Option<DivergenceGradient>,
-}
-
-/// The gradient of a divergence between Gaussians over function values, with outputs that are linear in the weights: that
-/// of the mean, and G = JᵀWJ, twice that of the covariance of the weights.
-#[derive(Clone, Debug)]
-pub(crate) struct DivergenceGradient {
-    /// That of the mean of the weights, `[D]`.
-    pub(crate) mean: Tensor<1>,
-    /// J, `[rows, D]`.
-    pub(crate) rows: Tensor<2>,
-    /// W, symmetric, `[rows, rows]`.
-    pub(crate) weights: Tensor<2>,
-}
-
-impl FunctionTerms {
-    /// The gradient, averaged over the draws.
-    pub(crate) fn mean_gradient(&self) -> Option<Tensor<1>> {
-        let sum = self
-            .gradients
-            .iter()
-            .cloned()
-            .reduce(|sum, next| sum + next);
-        sum.map(|sum| sum.div_scalar(self.gradients.len() as f64))
-    }
 }
 
 /// The draws at which an algorithm wants gradients.

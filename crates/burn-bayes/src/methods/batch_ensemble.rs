@@ -29,6 +29,8 @@
 //! | N | `train_len` |
 //! | α | `prior` |
 
+mod pieces;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -39,6 +41,7 @@ use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 use serde::{Deserialize, Serialize};
 
+use self::pieces::{Piece, pieces};
 use super::algorithm::{
     Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
     purpose,
@@ -168,59 +171,6 @@ impl BatchEnsembleConfig {
         });
         Tensor::cat(parts.collect(), 0)
     }
-}
-
-/// A parameter of the layout, and its places in `shared` and `own`.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    /// Its first weight in the layout.
-    offset: usize,
-    len: usize,
-    /// a, b and the product of further axes of a matrix; `None` for a vector, which is not shared.
-    shape: Option<[usize; 3]>,
-    /// The first number of a matrix in `shared`.
-    shared: usize,
-    /// The first number in a row of `own`.
-    own: usize,
-}
-
-impl Piece {
-    /// The number of r and s, or the length of a vector.
-    fn own_len(self) -> usize {
-        self.shape
-            .map_or(self.len, |[rows, columns, _]| rows + columns)
-    }
-
-    /// r and s, broadcastable to a matrix.
-    fn rank_one(self, row: &Tensor<1>, [rows, columns, _]: [usize; 3]) -> [Tensor<3>; 2] {
-        [
-            row.clone().narrow(0, self.own, rows).reshape([rows, 1, 1]),
-            row.clone()
-                .narrow(0, self.own + rows, columns)
-                .reshape([1, columns, 1]),
-        ]
-    }
-}
-
-fn pieces(layout: &Layout) -> Vec<Piece> {
-    let (mut shared, mut own) = (0, 0);
-    let piece = layout.entries().iter().map(|entry| {
-        let shape = match entry.shape[..] {
-            [rows, columns, ref rest @ ..] => Some([rows, columns, rest.iter().product()]),
-            _ => None,
-        };
-        let piece = Piece {
-            offset: entry.offset,
-            len: entry.len(),
-            shape,
-            shared,
-            own,
-        };
-        shared += shape.map_or(0, |_| piece.len);
-        own += piece.own_len();
-        piece
-    });
-    piece.collect()
 }
 
 /// The shared matrices, and what the members have of their own.

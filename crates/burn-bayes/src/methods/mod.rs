@@ -25,6 +25,7 @@ mod bayesian_ridge;
 pub(crate) mod checks;
 mod factor_analysis;
 mod full_matrix;
+mod function_terms;
 mod iterate_averaging;
 mod iterate_schedule;
 mod ivon;
@@ -49,7 +50,7 @@ pub use algorithm::{
     Algorithm, Draw, FromCurvature, FromExamples, FromGradients, FromIterates, FunctionPriorUse,
     GradientPieces, Iterates, MeanGradients, Proposal, Setup, Stage, StepId, Update,
 };
-pub(crate) use algorithm::{DivergenceGradient, DrawStatistics, FunctionTerms, hash_of_text};
+pub(crate) use algorithm::{DrawStatistics, hash_of_text};
 pub use average::Averaging;
 pub use batch_ensemble::{BatchEnsemble, BatchEnsembleConfig, InitialRankOne};
 pub use bayesian_ridge::BayesianRidge;
@@ -57,6 +58,7 @@ pub use factor_analysis::{
     FactorAnalysis, FactorAnalysisConfig, FactorEstimate, FactorRule, OnlineFactorAnalysis,
 };
 pub use full_matrix::{FullMatrixStep, FullMatrixVon, empirical_fisher};
+pub(crate) use function_terms::{DivergenceGradient, FunctionTerms};
 pub use iterate_averaging::{IterateAveraging, IterateAveragingConfig};
 pub use ivon::{Ivon, IvonConfig, IvonStep};
 pub use logistic_regression::{LogisticPosterior, LogisticRegression};

@@ -162,13 +162,8 @@ impl NagvacConfig {
 
     /// The settings of the stages. A deviation that is set is not searched for.
     fn stages(&self) -> StageSettings {
-        StageSettings {
-            train_len: self.train_len,
-            mean_stage: self.mean_stage,
-            mean_rate: Some(self.mean_stage_rate),
-            has_scale_stage: self.initial_deviation.is_none(),
-            averaging: self.averaging,
-        }
+        StageSettings::new(self.train_len, self.mean_stage, self.averaging)
+            .with_adam(self.mean_stage_rate, self.initial_deviation.is_some())
     }
 
     /// The algorithm for the weights of `model`.

@@ -138,13 +138,7 @@ impl VadamConfig {
 
     /// The settings of the stages.
     fn stages(&self) -> StageSettings {
-        StageSettings {
-            train_len: self.train_len,
-            mean_stage: self.mean_stage,
-            mean_rate: None,
-            has_scale_stage: true,
-            averaging: self.averaging,
-        }
+        StageSettings::new(self.train_len, self.mean_stage, self.averaging)
     }
 
     /// The algorithm for the weights of `model`.

@@ -376,12 +376,9 @@ fn draws_of_an_ensemble_are_its_members_with_their_own_statistics() {
         Mixture::open(&path, &device()).unwrap(),
     ];
     for (ensemble, model) in read.into_iter().zip([members[0].clone(), fresh(), fresh()]) {
-        for index in 0..3 {
+        for (index, expected) in expected.iter().enumerate() {
             let member = ensemble.component(index).unwrap();
-            assert_eq!(
-                outputs(&member.write_mean(fresh()).unwrap()),
-                expected[index]
-            );
+            assert_eq!(&outputs(&member.write_mean(fresh()).unwrap()), expected);
         }
         let predictor = Predictor::new(model, ensemble, Noise::host(1)).unwrap();
         let found = predictor.map_draws(12, outputs).unwrap();

@@ -622,12 +622,12 @@ fn variances_and_what_follows_from_them_keep_their_digits_up_to_ten_decades() {
             expected,
             40.0 * allowed,
         );
-        for at in 0..5 {
+        for (at, &expected) in variances.iter().enumerate() {
             let jacobian: Vec<f32> = (0..5)
                 .map(|other| if other == at { 1.0 } else { 0.0 })
                 .collect();
             let found = posterior.linear_variance(&matrix(1, 5, &jacobian)).unwrap();
-            let (found, expected) = (values(&found)[0], variances[at]);
+            let found = values(&found)[0];
             // The roots are in single precision.
             let error = (found / expected - 1.0).abs();
             assert!(

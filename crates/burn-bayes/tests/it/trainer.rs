@@ -273,7 +273,7 @@ where
                 .with_accumulation(accumulation)
                 .run(&Uneven(sizes), &mut observer);
             if is_closed_form && accumulation > 1 {
-                let error = run.err().expect(name);
+                let error = run.expect_err(name);
                 assert!(error.is_config(), "{name}: {error}");
                 continue;
             }
@@ -347,7 +347,7 @@ where
 {
     let model = model(1);
     let run = trainer(model.clone()).run(&Rows { bad: true }, &mut Unobserved);
-    let error = run.err().expect(name);
+    let error = run.expect_err(name);
     assert!(error.is_numerical(), "{name}: {error}");
     assert!(
         error.to_string().starts_with("epoch 1: "),

@@ -53,13 +53,8 @@ impl NaturalSettings {
 
     /// The settings of the stages. A deviation that is set is not searched for.
     pub(crate) fn stages(&self) -> StageSettings {
-        StageSettings {
-            train_len: self.train_len,
-            mean_stage: self.mean_stage,
-            mean_rate: Some(self.mean_stage_rate),
-            has_scale_stage: self.initial_deviation.is_none(),
-            averaging: self.averaging,
-        }
+        StageSettings::new(self.train_len, self.mean_stage, self.averaging)
+            .with_adam(self.mean_stage_rate, self.initial_deviation.is_some())
     }
 
     /// The memory of the stages for this number of weights.
