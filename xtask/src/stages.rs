@@ -301,7 +301,21 @@ fn libtest_arguments(has_data: bool, rest: &[String]) -> Vec<String> {
 
 /// Tests of rules that do not depend on the device, by thousands of small operations, each of which a GPU waits for.
 /// `BURN_BAYES_GRAMMAR_CASES` includes them.
-const HOST_TESTS: [&str; 10] = [
+const HOST_TESTS: [&str; 24] = [
+    "stages::",
+    "model_state::",
+    "verdict::",
+    "trainer::",
+    "warnings::",
+    "_up_to_ten_decades",
+    "one_weight_with_a_million_observations_has_its_variance",
+    "laplace::many_rows_leave_the_variances_that_they_should",
+    "laplace::rounding_of_large_sums_is_no_curvature",
+    "laplace::a_regression_has_the_prior_of_the_evidence_by_default",
+    "laplace::a_classifier_that_fits_its_rows_has_a_prior_whose_draws_are_near",
+    "a_change_that_nothing_shows_is_an_error_after_at_most_fifteen_uses",
+    "a_number_in_a_batch_that_changes_later_is_refused_at_once_or_recorded_anew",
+    "batches_of_another_element_type_have_their_own_recording",
     "grammar::",
     "computed_weights::",
     "::stays_finite_and_learns",
