@@ -39,9 +39,12 @@ fn a_fit_leaves_a_folder() {
     }
     assert_eq!(json(&place.read("run/scores.json")), outcome["scores"]);
     let metrics = place.read("run/metrics.jsonl");
-    assert_eq!(metrics.lines().count(), 30);
+    assert_eq!(metrics.lines().count(), 200);
     let last = json(metrics.lines().last().unwrap());
-    assert_eq!((&last["epoch"], &last["epochs"]), (&30.into(), &30.into()));
+    assert_eq!(
+        (&last["epoch"], &last["epochs"]),
+        (&200.into(), &200.into())
+    );
     assert_eq!(place.read("run/validation.csv").lines().count(), 1 + 40);
     let left: Vec<_> = std::fs::read_dir(place.path("run")).unwrap().collect();
     let left = left.into_iter().map(|entry| entry.unwrap().file_name());

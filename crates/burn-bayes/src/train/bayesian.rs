@@ -296,6 +296,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     pub(crate) fn model_of_stage(&self) -> Cow<'_, M> {
         match self.algorithm.stage() {
             Stage::Scale | Stage::Posterior if has_batch_norm(&self.model) => {
+                // Applies the update of the last mini-batch, which layers keep back.
+                drop(self.model.valid());
                 Cow::Owned(without_batch_norm(self.model.clone()))
             }
             _ => Cow::Borrowed(&self.model),
