@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hasher};
 use burn::backend::DispatchTensor;
 use burn::tensor::{DType, Tensor, kind};
 
+use crate::debug_text::hash_fields;
 use crate::error::{Kind, Result};
-use crate::fields::hash_fields;
 
 /// A mini-batch: the first axis of every tensor is the example axis.
 ///

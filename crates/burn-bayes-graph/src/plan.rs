@@ -27,7 +27,7 @@ use burn::tensor::TensorData;
 use crate::axis::ExampleAxis;
 use crate::capture::Recording;
 use crate::error::Error;
-use crate::memo::{data_bytes, kept_bytes, vec_bytes};
+use crate::memory_use::{data_bytes, kept_bytes, vec_bytes};
 use crate::operation::{AxisRule, Operation, SlotCount, slot};
 use crate::view::View;
 

@@ -7,7 +7,7 @@ use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor, T
 use burn::tensor::TensorData;
 
 use crate::dyn_tensor::DynTensor;
-use crate::memo::MemoryUse;
+use crate::memory_use::MemoryUse;
 use crate::operation::{Slots, slot};
 use crate::parameters::ModuleTensor;
 use crate::plan::{ExampleCopy, Plan, Step, Tap};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use burn::tensor::Slice;
 
-use crate::memo::vec_bytes;
+use crate::memory_use::vec_bytes;
 
 /// An element of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use burn::backend::Slice;
 use burn::backend::ir::{NumericOperationIr, ReduceDimOpIr};
 
-use crate::memo::vec_bytes;
+use crate::memory_use::vec_bytes;
 
 /// How an operation treats axes. Operands are listed in their order.
 #[derive(Clone, Debug)]

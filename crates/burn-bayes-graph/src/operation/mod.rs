@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use burn::backend::ir::{OperationIr, TensorIr};
 
-use crate::memo::tensors_bytes;
+use crate::memory_use::tensors_bytes;
 
 pub(crate) use axis_rule::{AxisRule, Convolution};
 pub(crate) use build::SlotCount;
