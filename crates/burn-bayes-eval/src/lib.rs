@@ -49,6 +49,7 @@
 //! # Ok::<(), burn_bayes_eval::EvalError>(())
 //! ```
 
+mod bounded;
 mod calibration;
 mod check;
 mod classification;
@@ -68,6 +69,7 @@ mod streaming;
 mod uncertainty;
 mod views;
 
+pub use bounded::Bounded;
 pub use calibration::{
     GroupingLoss, PitUniformity, QuantileCalibration, QuantilePoint, ReliabilityBin,
     ReliabilityDiagram, SubgroupCalibration, adaptive_calibration_error,

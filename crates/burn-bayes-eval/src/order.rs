@@ -33,33 +33,6 @@ pub(crate) fn tie_groups<'o>(
     order.chunk_by(|&a, &b| scores[a] == scores[b])
 }
 
-/// Bounds that keep NaN. `f64::max` and `f64::min` drop it, so that what was not computed looks like a number.
-pub(crate) trait Bounded {
-    /// The larger number; NaN if either is NaN.
-    fn at_least(self, least: Self) -> Self;
-
-    /// The smaller number; NaN if either is NaN.
-    fn at_most(self, most: Self) -> Self;
-}
-
-impl Bounded for f64 {
-    fn at_least(self, least: Self) -> Self {
-        if self < least || least.is_nan() {
-            least
-        } else {
-            self
-        }
-    }
-
-    fn at_most(self, most: Self) -> Self {
-        if self > most || most.is_nan() {
-            most
-        } else {
-            self
-        }
-    }
-}
-
 /// The order of numbers that are not NaN.
 pub(crate) fn compare(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or(Ordering::Equal)
@@ -82,15 +55,6 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bounds_keep_what_is_not_a_number() {
-        assert_eq!((2.0.at_least(1.0), 0.5.at_least(1.0)), (2.0, 1.0));
-        assert_eq!((2.0.at_most(1.0), 0.5.at_most(1.0)), (1.0, 0.5));
-        for [a, b] in [[f64::NAN, 1.0], [1.0, f64::NAN], [-f64::NAN, 0.0]] {
-            assert!(a.at_least(b).is_nan() && a.at_most(b).is_nan());
-        }
-    }
 
     #[test]
     fn groups_hold_equal_scores_and_both_zeros() {

@@ -17,9 +17,9 @@
 //! calibrated regression" (2018), for p̂. They use a sum of squares; the root of their mean is
 //! [`QuantileCalibration::root_mean_square_error`].
 
+use crate::Bounded;
 use crate::check;
 use crate::error::EvalError;
-use crate::order::Bounded;
 use crate::order::mean;
 use crate::special::normal;
 use crate::views::mixture::{TargetedMixture, average};

@@ -18,11 +18,11 @@
 //! the confidence of the predicted class; M. Kull et al., "Beyond temperature scaling" (2019), for
 //! classwise ECE.
 
+use crate::Bounded;
 use crate::check;
 use crate::classification::zero_one_losses;
 use crate::comparison::ScoreInterval;
 use crate::error::EvalError;
-use crate::order::Bounded;
 use crate::order::{ascending, tie_groups};
 use crate::special::binomial;
 use crate::uncertainty::max_probability;

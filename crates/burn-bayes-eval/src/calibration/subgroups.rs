@@ -12,11 +12,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::Bounded;
 use crate::calibration::reliability::{Outcome, outcomes};
 use crate::check;
 use crate::comparison::holm;
 use crate::error::EvalError;
-use crate::order::Bounded;
 use crate::special::normal;
 use crate::views::LabelledProbabilities;
 

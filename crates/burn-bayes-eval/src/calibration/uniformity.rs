@@ -17,9 +17,9 @@
 //! without extensive tables" (1970); T. Säilynoja, P.-C. Bürkner and A. Vehtari (2022), for the
 //! bounds, as in [`SimulationBasedCalibration`](crate::SimulationBasedCalibration).
 
+use crate::Bounded;
 use crate::check;
 use crate::error::EvalError;
-use crate::order::Bounded;
 use crate::special::uniform_counts::UniformCounts;
 
 /// Two tests of the uniformity of transforms.

@@ -34,9 +34,9 @@ use std::fmt;
 
 use rand::RngExt;
 
+use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::order::{compare, mean};
 use crate::random::resampling_generator;
 use crate::special::normal;

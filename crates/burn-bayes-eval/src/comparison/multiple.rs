@@ -6,9 +6,9 @@
 //!
 //! Reference: S. Holm, "A simple sequentially rejective multiple test procedure" (1979).
 
+use crate::Bounded;
 use crate::check;
 use crate::error::EvalError;
-use crate::order::Bounded;
 use crate::order::ascending;
 
 /// Holm's adjusted p-values, in the order of the input.

@@ -31,9 +31,9 @@
 //! the sampling error of the difference between correlated proportions or percentages" (1947); C. Nadeau and Y. Bengio,
 //! "Inference for the generalization error" (2003).
 
+use crate::Bounded;
 use crate::check;
 use crate::error::EvalError;
-use crate::order::Bounded;
 use crate::order::{ascending, mean, tie_groups};
 use crate::special::beta;
 use crate::special::binomial;

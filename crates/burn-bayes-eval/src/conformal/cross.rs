@@ -18,10 +18,10 @@
 //! Reference: R. F. Barber, E. J. Candès, A. Ramdas and R. J. Tibshirani, "Predictive inference
 //! with the jackknife+" (2021).
 
+use crate::Bounded;
 use crate::check;
 use crate::conformal::limits::{outward, rounding};
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::order::{compare, rank};
 use crate::regression::PredictionIntervals;
 

@@ -9,11 +9,11 @@
 //!
 //! Reference: Y. Romano, E. Patterson and E. J. Candès, "Conformalized quantile regression" (2019).
 
+use crate::Bounded;
 use crate::check;
 use crate::conformal::limits::{outward, rounding};
 use crate::conformal::threshold::conformal_threshold;
 use crate::error::EvalError;
-use crate::order::Bounded;
 use crate::regression::PredictionIntervals;
 
 /// Intervals that are moved outwards by one distance at both limits.

@@ -26,10 +26,10 @@
 //! RCPS and both bounds; A. N. Angelopoulos et al., "Learn then test" (2021); I. Waudby-Smith and
 //! A. Ramdas, "Estimating means of bounded random variables by betting" (2024).
 
+use crate::Bounded;
 use crate::check;
 use crate::comparison::holm;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::special::{binomial, roots::bisect};
 
 /// The bound of a mean of losses in [0, 1].

@@ -8,10 +8,10 @@
 
 use std::borrow::Cow;
 
+use crate::Bounded;
 use crate::PredictionIntervals;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::order::mean;
 use crate::special::poisson;
 

@@ -13,9 +13,9 @@
 //! count data" (2009).
 
 use super::mixture::{TargetedCounts, check_counts, cumulative};
+use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::random::uniforms;
 use crate::special::poisson;
 

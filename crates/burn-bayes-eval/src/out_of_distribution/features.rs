@@ -12,9 +12,9 @@
 //! and adversarial attacks" (2018); Y. Sun et al., "Out-of-distribution detection with deep nearest
 //! neighbors" (2022), whose normalisation to length 1 is used here.
 
+use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::order::compare;
 use crate::views::check_labels;
 

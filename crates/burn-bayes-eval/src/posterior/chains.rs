@@ -20,9 +20,9 @@
 //! Reference: A. Vehtari, A. Gelman, D. Simpson, B. Carpenter and P.-C. Bürkner, "Rank-normalization,
 //! folding, and localization: an improved R̂ for assessing convergence of MCMC" (2021).
 
+use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::order::{ascending, compare, mean, tie_groups};
 use crate::special::normal;
 

@@ -37,9 +37,9 @@
 
 use std::fmt;
 
+use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::special::normal;
 use crate::special::uniform_counts::UniformCounts;
 

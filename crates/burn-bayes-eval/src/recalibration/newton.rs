@@ -8,7 +8,7 @@
 //!
 //! Reference: J. Nocedal and S. J. Wright, "Numerical optimization" (2006), algorithm 7.1.
 
-use crate::order::Bounded;
+use crate::Bounded;
 
 /// A product of the second derivative with a vector.
 pub(super) type Product<'a> = Box<dyn Fn(&[f64]) -> Vec<f64> + 'a>;

@@ -14,8 +14,8 @@
 
 use std::ops::RangeInclusive;
 
+use crate::Bounded;
 use crate::error::EvalError;
-use crate::order::Bounded;
 use crate::order::mean;
 use crate::views::mixture::{TargetedMixture, average};
 

@@ -7,7 +7,7 @@
 //! The NLL of one draw has a single minimum, but that of a mixture may have several. The search evaluates a grid over
 //! the whole interval, which contains u = 0 (no change), and Newton's method finds the minimum beside the best point.
 
-use crate::order::Bounded;
+use crate::Bounded;
 use crate::special::roots::newton;
 
 /// A value with its first two derivatives by u.

@@ -27,9 +27,9 @@
 
 use std::f64::consts::PI;
 
+use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::order::mean;
 use crate::special::normal;
 use crate::views::mixture::{Component, TargetedMixture};

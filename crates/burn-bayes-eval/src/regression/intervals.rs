@@ -17,9 +17,9 @@
 
 use std::borrow::Cow;
 
+use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::order::mean;
 use crate::special::normal;
 use crate::special::roots::newton;

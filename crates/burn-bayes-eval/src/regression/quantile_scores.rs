@@ -11,9 +11,9 @@
 //! References: R. L. Winkler, "A decision-theoretic approach to interval estimation" (1972); R.
 //! Koenker and G. Bassett, "Regression quantiles" (1978).
 
+use crate::Bounded;
 use crate::check;
 use crate::error::EvalError;
-use crate::order::Bounded;
 use crate::order::mean;
 use crate::regression::PredictionIntervals;
 

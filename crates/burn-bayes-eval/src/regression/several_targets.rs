@@ -14,9 +14,9 @@
 //! estimation" (2007); M. Scheuerer and T. M. Hamill, "Variogram-based proper scoring
 //! rules for probabilistic forecasts of multivariate quantities" (2015).
 
+use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 
 /// Draws of several targets per row, with the true values.
 ///

@@ -22,9 +22,9 @@
 //! for a guaranteed selective risk. They bisect over thresholds from the rows themselves and divide
 //! δ by the number of steps; predefined candidates need no such argument and allow ties.
 
+use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::order::{ascending, compare};
 use crate::special::binomial::{lower_limit, upper_limit};
 

@@ -18,9 +18,9 @@
 //! information for selective classification with out-of-distribution data" (2022), for SCOD; J. Traub et al., "Overcoming common flaws in the
 //! evaluation of selective classification systems" (2024), for AUGRC and the identity.
 
+use crate::Bounded;
 use crate::check;
 use crate::error::EvalError;
-use crate::order::Bounded;
 use crate::order::{ascending, compare, mean, rank, tie_groups};
 
 /// The risk of keeping the k most certain rows, for every k.

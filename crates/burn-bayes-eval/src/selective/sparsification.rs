@@ -16,9 +16,9 @@
 //! Reference: E. Ilg et al., "Uncertainty estimates and multi-hypotheses networks for optical flow"
 //! (2018).
 
+use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::selective::risk_coverage::RiskCoverage;
 
 /// The errors whose curve is compared with that of the best order.

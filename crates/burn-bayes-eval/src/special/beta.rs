@@ -13,7 +13,7 @@
 //! Reference: NIST Digital Library of Mathematical Functions, 8.17.4 and 8.17.22; evaluated forwards
 //! by Lentz's method.
 
-use crate::order::Bounded;
+use crate::Bounded;
 
 /// I_x(a, b) for a, b > 0 and x in [0, 1].
 pub(crate) fn regularised(a: f64, b: f64, x: f64) -> f64 {

@@ -1,7 +1,7 @@
 //! The root of a monotone function in a bracketing interval, by bisection or by Newton's method
 //! safeguarded by bisection.
 
-use crate::order::Bounded;
+use crate::Bounded;
 
 /// The point between `low` and `high` at which `is_below` changes from true to false, to within
 /// `resolution` or the spacing of floating-point numbers.

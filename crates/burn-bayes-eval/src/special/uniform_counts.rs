@@ -22,7 +22,7 @@
 
 use std::iter::once;
 
-use crate::order::Bounded;
+use crate::Bounded;
 use crate::special::binomial;
 use crate::special::poisson;
 use crate::special::roots::bisect;

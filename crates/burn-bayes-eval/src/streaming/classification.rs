@@ -5,11 +5,11 @@
 //! those of all rows at once, up to rounding; the reliability diagram has bins of equal width. Sums
 //! of several threads are joined by [`ClassificationTotals::merge`].
 
+use crate::Bounded;
 use crate::calibration::{BinSums, ReliabilityDiagram, confidence_sums};
 use crate::check;
 use crate::classification::{ConfusionMatrix, brier_losses, log_losses};
 use crate::error::{EvalError, Place};
-use crate::order::Bounded;
 use crate::uncertainty::{expected_entropy, model_disagreement, predictive_entropy};
 use crate::views::{ClassProbabilities, DrawProbabilities, LabelledProbabilities, check_labels};
 

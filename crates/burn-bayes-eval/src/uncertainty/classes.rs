@@ -22,7 +22,7 @@
 //! Scalable Factor Analysis Algorithm for Bayesian Deep Learning" (the VIFA paper), equation 60,
 //! for MD².
 
-use crate::order::Bounded;
+use crate::Bounded;
 use crate::views::ClassProbabilities;
 use crate::views::DrawProbabilities;
 use crate::views::distribution::most_probable;

@@ -23,10 +23,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::Bounded;
 use crate::check;
 use crate::counts::PoissonMixture;
 use crate::error::EvalError;
-use crate::order::Bounded;
 use crate::uncertainty::entropy;
 use crate::views::DrawProbabilities;
 use crate::views::mixture::GaussianMixture;

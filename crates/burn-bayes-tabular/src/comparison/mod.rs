@@ -21,11 +21,12 @@ use serde::Serialize;
 use crate::error::{Result, TabularError};
 use crate::files::{csv_bytes, write_whole};
 use crate::jobs::{FEWEST_TESTED, Measures, Mixture, NLL, Record, Summary};
-use crate::order::{Bounded, by_cost};
+use crate::order::by_cost;
 use crate::report::f1_name;
 use crate::scores::{JointScores, Scores};
 use crate::search::{DIVERGED, Scored};
 use crate::settings::Method;
+use burn_bayes::eval::Bounded;
 
 /// A score in the comparison table.
 #[derive(Debug)]

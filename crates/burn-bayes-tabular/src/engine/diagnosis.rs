@@ -9,10 +9,10 @@ use super::fitted::Fit;
 use super::importance::{Importance, ImportanceWeights, importance, measure_probability_change};
 use super::{Motion, TrainedModel, linear};
 use crate::error::Result;
-use crate::order::Bounded;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method};
 use crate::text::sentence;
+use burn_bayes::eval::Bounded;
 
 /// Rows per pass.
 const CHUNK: usize = 4096;

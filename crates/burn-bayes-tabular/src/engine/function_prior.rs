@@ -14,10 +14,10 @@ use burn_bayes::functional::{
 };
 
 use crate::error::Result;
-use crate::order::Bounded;
 use crate::random::shuffled;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method, NoisePrecision, PriorPrecision, refused};
+use burn_bayes::eval::Bounded;
 
 use super::likelihood::is_simple;
 

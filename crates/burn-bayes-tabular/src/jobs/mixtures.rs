@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::{Record, Summary};
 use crate::error::Result;
-use crate::order::{Bounded, by_cost};
+use crate::order::by_cost;
+use burn_bayes::eval::Bounded;
 
 /// Numbers of contenders of a mixture.
 const SIZES: [usize; 2] = [2, 3];

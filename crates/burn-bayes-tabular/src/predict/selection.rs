@@ -11,9 +11,9 @@ use burn_bayes::eval::{BoundedPoint, SelectiveBounds};
 
 use super::held_out::HeldOutTable;
 use crate::error::{Result, TabularError};
-use crate::order::Bounded;
 use crate::predict::Uncertainty;
 use crate::predict::{EPISTEMIC, LABEL, MEAN, TARGET};
+use burn_bayes::eval::Bounded;
 
 /// Number of candidates, down to 1/256 of the maximum; more candidates would loosen all bounds.
 const CANDIDATES: i32 = 17;

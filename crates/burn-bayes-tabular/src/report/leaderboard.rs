@@ -11,8 +11,8 @@ use super::page::{Page, Section, Table};
 use super::palette::{BLUE, INK, MUTED, VERMILION};
 use crate::error::Result;
 use crate::jobs::{Mixture, Summary};
-use crate::order::Bounded;
 use crate::text::{number, optional, plain, shortened, tick};
+use burn_bayes::eval::Bounded;
 
 /// Maximum number of contenders in the chart of differences.
 const MOST_ROWS: usize = 25;

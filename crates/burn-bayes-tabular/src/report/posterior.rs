@@ -15,8 +15,8 @@ use super::chart::{
 use super::page::{Section, Table};
 use super::palette::{BLUE, INK};
 use crate::error::{Result, TabularError};
-use crate::order::Bounded;
 use crate::text::{number, percent, plain, rounded_percent, shortened, tick, whole};
+use burn_bayes::eval::Bounded;
 
 /// Summary statistics of a posterior.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,8 +14,8 @@ use burn_bayes_data::Targets;
 
 use super::mismatched;
 use crate::error::Result;
-use crate::order::Bounded;
 use crate::predict::{Predictions, TargetPredictions};
+use burn_bayes::eval::Bounded;
 
 /// The NLL of every row in nats, in the unit of the target; of several targets the joint one.
 pub(crate) fn row_costs(predictions: &Predictions, targets: &Targets) -> Result<Vec<f64>> {

@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 
 use crate::engine::Verdict;
 use crate::error::{Result, TabularError};
-use crate::order::Bounded;
 use crate::text::number;
+use burn_bayes::eval::Bounded;
 
 /// The probability that exact posteriors pass.
 const LEVEL: f64 = 0.99;

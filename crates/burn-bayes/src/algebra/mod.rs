@@ -20,7 +20,6 @@
 //! Reference: Golub and Van Loan, *Matrix Computations*, 4th ed., §2.1.4 (Woodbury), §4.2
 //! (Cholesky), §8.3 (symmetric eigenproblem).
 
-mod bounded;
 mod cholesky;
 mod eigen;
 mod error;
@@ -36,7 +35,6 @@ pub use identity_plus::{GRAM_ROUNDING, IdentityPlus};
 pub use leading::EigenPair;
 pub use matrix::SquareMatrix;
 
-pub(crate) use bounded::Bounded;
 pub(crate) use error::{check_finite, check_length};
 pub(crate) use lbfgs::Lbfgs;
 pub(crate) use matrix::{dot, summed};

@@ -26,7 +26,6 @@ use burn_bayes_graph::{ExampleBatch, Layout};
 use super::curvature::{CurvatureRows, add_products};
 use super::laplace::SETS;
 use super::{FunctionPrior, tensor};
-use crate::algebra::Bounded;
 use crate::algebra::{Cholesky, SquareMatrix, dot};
 use crate::error::{Error, Result};
 use crate::functional::Points;
@@ -34,6 +33,7 @@ use crate::kernels::composed::to_host;
 use crate::laplace::{FULL_LIMIT, ModelOutputs};
 use crate::noise::Noise;
 use crate::prior::Prior;
+use burn_bayes_eval::Bounded;
 
 /// The number of points, per unit, from which the places of units are chosen.
 const CANDIDATES: usize = 8;

@@ -9,9 +9,9 @@ use std::ops::{Add, Mul};
 use base::{BaseKernel, Family};
 
 use super::points::Points;
-use crate::algebra::Bounded;
 use crate::algebra::SquareMatrix;
 use crate::error::{Error, Result};
+use burn_bayes_eval::Bounded;
 
 /// A kernel: the covariance k(x, y) of a function's values at two points.
 ///

@@ -14,12 +14,12 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes_graph::ExampleGradients;
 
 use super::FULL_LIMIT;
-use crate::algebra::Bounded;
 use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::kernels::statistics::{column_dot, mix};
 use crate::methods::truncation::StackedFactors;
+use burn_bayes_eval::Bounded;
 
 /// UᵀU + diag r.
 #[derive(Clone, Debug)]

@@ -20,8 +20,8 @@
 //! distance between positive definite matrices", for the orthogonal Procrustes form.
 
 use super::dense::DenseGaussian;
-use crate::algebra::Bounded;
 use crate::algebra::{AlgebraError, SquareMatrix, check_length, dot};
+use burn_bayes_eval::Bounded;
 
 /// The distances between a true Gaussian and its approximation that the papers report.
 ///

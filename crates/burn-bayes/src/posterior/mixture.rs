@@ -16,9 +16,9 @@ use super::storage::{
     CHANGED, FORMAT_VERSION, NO_CHECKSUM, damaged, is_sealed, seal, unreadable, unwritable,
 };
 use super::{FactorPosterior, ModelState, Posterior, Sampler, expect_layout};
-use crate::algebra::Bounded;
 use crate::error::{Error, Result};
 use crate::noise::Noise;
+use burn_bayes_eval::Bounded;
 
 /// Σ_m w_m q_m over the same weights.
 ///

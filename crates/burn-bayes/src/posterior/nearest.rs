@@ -22,8 +22,8 @@
 
 use super::dense::DenseGaussian;
 use super::factor::FormKind;
-use crate::algebra::Bounded;
 use crate::algebra::{AlgebraError, EigenPair, Lbfgs, SquareMatrix, SymmetricEigen};
+use burn_bayes_eval::Bounded;
 
 type Result<T> = std::result::Result<T, AlgebraError>;
 

@@ -15,7 +15,7 @@ use burn_bayes::posterior::{DenseGaussian, FormKind};
 
 use super::{Design, Family, Parts, add, add_outer, exact, mirror};
 use crate::error::{Result, TabularError};
-use crate::order::Bounded;
+use burn_bayes::eval::Bounded;
 
 /// Newton steps to the mode, which stop early.
 const MOST_NEWTON_STEPS: usize = 100;

@@ -13,7 +13,7 @@ use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 
 use super::Parts;
 use crate::error::Result;
-use crate::order::Bounded;
+use burn_bayes::eval::Bounded;
 
 /// F and ψ of the inverse of a matrix.
 pub(super) fn factors(precision: &SquareMatrix) -> Result<Parts> {

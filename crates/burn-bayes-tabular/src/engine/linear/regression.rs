@@ -12,9 +12,9 @@ use super::{Design, add, add_outer, converges, mirror};
 use crate::engine::noise::BOUNDS;
 use crate::engine::prior::bounded;
 use crate::error::Result;
-use crate::order::Bounded;
 use crate::rows::Target;
 use crate::settings::{FitSettings, NoisePrecision};
+use burn_bayes::eval::Bounded;
 
 /// Iterations of the noise, which stop early.
 const MOST_STEPS: usize = 100;

@@ -6,7 +6,6 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
 
 use crate::error::Result;
-use crate::order::Bounded;
 use crate::predict::RealPredictions;
 use crate::quartiles::QUARTILES;
 use crate::report::chart::{
@@ -17,6 +16,7 @@ use crate::report::page::{Section, Table};
 use crate::report::palette::{BLUE, INK, MUTED, VERMILION};
 use crate::rows::RowInputs;
 use crate::text::{percent, rounded_percent, sentence, shortened, tick};
+use burn_bayes::eval::Bounded;
 
 /// Nominal levels of the intervals.
 const LEVELS: [f64; 2] = [0.5, 0.9];

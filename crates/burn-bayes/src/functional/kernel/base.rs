@@ -23,8 +23,8 @@
 
 use std::f64::consts::PI;
 
-use crate::algebra::Bounded;
 use crate::algebra::summed;
+use burn_bayes_eval::Bounded;
 
 /// The form of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! ```
 
 use super::latent::Latent;
-use crate::algebra::Bounded;
+use burn_bayes_eval::Bounded;
 
 /// Moves the factors, K×D, and ψ by `rate` times the gradient at a deviation.
 pub(super) fn ascend(

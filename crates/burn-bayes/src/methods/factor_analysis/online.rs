@@ -8,9 +8,9 @@ use super::estimate::FactorEstimate;
 use super::gradient;
 use super::latent::{FactorRule, Latent, blend, expanded_mean, inverse_root, outer, sum};
 use super::{FLOOR, START_SHARE};
-use crate::algebra::Bounded;
 use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
+use burn_bayes_eval::Bounded;
 
 /// Each of the first EAGER·K vectors is a block of its own; from then on, K vectors are a block.
 const EAGER: usize = 5;
