@@ -158,6 +158,17 @@ pub fn draw_and_gram(
     fused_or_composed!(draw_and_gram(gaussian, noise, scratch))
 }
 
+/// A [`draw`] from every noise, at least one, and the [`gram`].
+pub fn draws_and_gram(
+    gaussian: &CovarianceParts,
+    noises: &[Noise],
+    scratch: &Scratch,
+) -> (Vec<Tensor<1>>, Vec<f64>) {
+    let (first, gram) = draw_and_gram(gaussian, noises[0], scratch);
+    let others = noises[1..].iter().map(|&noise| draw(gaussian, noise));
+    (std::iter::once(first).chain(others).collect(), gram)
+}
+
 /// The gradient of `scale · Σ_draws NLL + τ · KL` with the factors and log-variances of `gaussian`,
 /// whose diagonal must be a [`Diagonal::LogVariance`].
 pub fn covariance_gradient(

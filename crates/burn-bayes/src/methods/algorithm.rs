@@ -24,6 +24,7 @@ use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::{ExampleGradients, Layout};
 
 use super::function_terms::FunctionTerms;
+use super::stages::Stages;
 use crate::error::{Error, Result};
 use crate::kernels::CovarianceParts;
 use crate::noise::Noise;
@@ -171,24 +172,21 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
     /// The posterior after `step` optimiser steps.
     fn posterior(&self, step: u64) -> Result<Self::Posterior>;
 
+    /// The stages of the training, if it has several.
+    fn stages(&self) -> Option<&Stages> {
+        None
+    }
+
+    /// The algorithm with changed [stages](Self::stages).
+    #[must_use]
+    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
+        let _ = change;
+        self
+    }
+
     /// The stage of the training.
     fn stage(&self) -> Stage {
-        Stage::Single
-    }
-
-    /// The algorithm in a training of this number of steps. One that does not end its first stage at a step that is
-    /// set ends it so early that the posterior is learned as well.
-    #[must_use]
-    fn with_length(self, steps: u64) -> Self {
-        let _ = steps;
-        self
-    }
-
-    /// Takes in the number of examples of a step that was made.
-    #[must_use]
-    fn with_examples(self, examples: u64) -> Self {
-        let _ = examples;
-        self
+        self.stages().map_or(Stage::Single, Stages::stage)
     }
 
     /// The algorithm with this effective sample size, where it has one that is not N.
@@ -229,9 +227,12 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
     ///
     /// If the algorithm has no prior, because the gradients contain it, or the prior does not fit the layout.
     fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let _ = prior;
-        let problem = "belongs to the gradients that this algorithm observes, as weight decay";
-        Err(Error::config("prior", problem))
+        let stages = self.stages().ok_or_else(|| {
+            let problem = "belongs to the gradients that this algorithm observes, as weight decay";
+            Error::config("prior", problem)
+        })?;
+        let changed = stages.clone().with_prior(self.setup(), prior)?;
+        Ok(self.map_stages(|_| changed))
     }
 
     /// What it uses of a [prior over functions](crate::function_prior).
@@ -406,6 +407,12 @@ impl Proposal {
 /// The gradient of the mean negative log-likelihood at each proposed draw, one flat piece per
 /// parameter of the layout.
 pub type GradientPieces = Vec<Vec<Tensor<1>>>;
+
+/// Every gradient as one vector.
+pub(super) fn joined(gradients: GradientPieces) -> Vec<Tensor<1>> {
+    let pieces = gradients.into_iter();
+    pieces.map(|pieces| Tensor::cat(pieces, 0)).collect()
+}
 
 /// An algorithm that learns from mean gradients at draws.
 pub trait FromGradients: Algorithm<Signal = MeanGradients> {

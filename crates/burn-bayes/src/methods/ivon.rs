@@ -48,7 +48,7 @@ pub use update::IvonStep;
 
 use super::algorithm::{
     Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, Stage, StepId,
-    Update, take_sum,
+    Update, joined, take_sum,
 };
 use super::average::{Average, Averaging, Iterate};
 use super::checks::{above_zero, counts, pairs, positive};
@@ -280,24 +280,19 @@ impl Algorithm for Ivon {
         FactorPosterior::precision(self.setup().layout.clone(), mean, None, precision)
     }
 
-    fn stage(&self) -> Stage {
-        self.stages.stage()
+    fn stages(&self) -> Option<&Stages> {
+        Some(&self.stages)
     }
 
-    fn with_length(self, steps: u64) -> Self {
+    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
         Self {
-            stages: self.stages.with_length(steps),
+            stages: change(self.stages),
             ..self
         }
     }
 
     fn last_mean(&self) -> Option<Tensor<1>> {
         Some(self.mean.val().without_autodiff())
-    }
-
-    fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let stages = self.stages.with_prior(&self.fixed.setup, prior)?;
-        Ok(Self { stages, ..self })
     }
 
     fn update_from_sum(
@@ -354,8 +349,7 @@ impl FromGradients for Ivon {
         batch_size: usize,
     ) -> Result<Update<Self::ClosedForm>> {
         let parts = self.parts();
-        let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
-        let gradients: Vec<_> = gradients.collect();
+        let gradients = joined(gradients);
         let setup = &self.fixed.setup;
         let gaussian = || (parts.mean.clone(), parts.precision.clone().recip());
         let signal = self.stages.signal(setup, &proposal, &gradients, gaussian);

@@ -68,7 +68,7 @@ pub use natural::{NaturalUpdate, PrecisionUpdated};
 pub use rate::Rate;
 pub use sghmc::{SamplingSchedule, Sghmc, SghmcConfig, SghmcStep};
 pub use slang::{Slang, SlangConfig};
-pub use stages::{StageUpdate, Staged};
+pub use stages::{StageUpdate, Staged, Stages};
 pub use start::{InitialDeviation, InitialMean};
 pub use swag::{Swag, SwagConfig};
 pub use vadam::{Vadam, VadamConfig, VadamStep};

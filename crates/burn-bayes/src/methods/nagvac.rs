@@ -45,7 +45,7 @@ pub use natural_gradient::NagvacStep;
 
 use super::algorithm::{
     Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, Stage, StepId,
-    Update, purpose, take_sum,
+    Update, joined, purpose, take_sum,
 };
 use super::average::{Average, Averaging, Iterate};
 use super::checks::{above_zero, counts, pairs, positive};
@@ -274,24 +274,19 @@ impl Algorithm for Nagvac {
         FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
     }
 
-    fn stage(&self) -> Stage {
-        self.stages.stage()
+    fn stages(&self) -> Option<&Stages> {
+        Some(&self.stages)
     }
 
-    fn with_length(self, steps: u64) -> Self {
+    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
         Self {
-            stages: self.stages.with_length(steps),
+            stages: change(self.stages),
             ..self
         }
     }
 
     fn last_mean(&self) -> Option<Tensor<1>> {
         Some(self.mean.val().without_autodiff())
-    }
-
-    fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let stages = self.stages.with_prior(&self.fixed.setup, prior)?;
-        Ok(Self { stages, ..self })
     }
 
     fn update_from_sum(
@@ -338,11 +333,7 @@ impl FromGradients for Nagvac {
         let noises = self
             .stages
             .noises(setup, id, config.draws, config.antithetic);
-        let (first, gram) = kernels::draw_and_gram(&parts, noises[0], &self.fixed.scratch);
-        let others = noises[1..]
-            .iter()
-            .map(|&noise| kernels::draw(&parts, noise));
-        let weights = std::iter::once(first).chain(others).collect();
+        let (weights, gram) = kernels::draws_and_gram(&parts, &noises, &self.fixed.scratch);
         Ok(Proposal::new(id, Draw::all(weights, noises)).with_gram(gram))
     }
 
@@ -357,7 +348,7 @@ impl FromGradients for Nagvac {
         let Fixed { setup, scratch, .. } = self.fixed.as_ref();
         let stages = &self.stages;
         if self.stage() == Stage::Mean {
-            let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
+            let gradients = joined(gradients).into_iter();
             let signal = averaged(gradients).map(StageSignal::Mean);
             stages.register(signal, batch_size, &self.mean, &mut sums);
             return Ok(Update::Gradients(sums));

@@ -19,6 +19,7 @@
 mod settings;
 mod update;
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use burn::module::{Module, Param};
@@ -35,7 +36,7 @@ use crate::error::Result;
 use crate::kernels::statistics::PrecisionParts;
 use crate::kernels::{self, MeanStep, MeanValues};
 use crate::posterior::{FactorPosterior, PrecisionDraws, precision_draws};
-use crate::prior::{Prior, PriorPrecisions};
+use crate::prior::PriorPrecisions;
 
 /// A Gaussian in precision form, updated by natural gradients.
 #[derive(Module, Debug)]
@@ -58,15 +59,15 @@ struct Fixed {
 
 impl NaturalGaussian {
     /// The initial Gaussian: zero factors, and unless a deviation is set the prior's precision or, in a first
-    /// stage, a large one.
+    /// stage, a large one. `config` has no group.
     pub(crate) fn start<M: Module>(
         settings: NaturalSettings,
+        config: &impl Debug,
         model: &M,
         rank: usize,
     ) -> Result<Self> {
         let setup = Setup::new(model, &settings.group, settings.train_len, settings.noise)?;
-        let mut setup = setup.with_ess(settings.ess);
-        setup.settings = settings.hash;
+        let setup = setup.with_ess(settings.ess).with_settings(config);
         let layout = &setup.layout;
         setup.check_rank(rank)?;
         let weights = layout.flatten(model)?;
@@ -98,15 +99,13 @@ impl NaturalGaussian {
         self.stages.prior()
     }
 
-    /// The stage of the training.
-    pub(crate) fn stage(&self) -> Stage {
-        self.stages.stage()
+    pub(crate) fn stages(&self) -> &Stages {
+        &self.stages
     }
 
-    /// In a training of this number of steps.
-    pub(crate) fn with_length(self, steps: u64) -> Self {
+    pub(crate) fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
         Self {
-            stages: self.stages.with_length(steps),
+            stages: change(self.stages),
             ..self
         }
     }
@@ -127,12 +126,6 @@ impl NaturalGaussian {
             fixed: Arc::new(fixed),
             ..self
         }
-    }
-
-    /// The same Gaussian, learned under another prior.
-    pub(crate) fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let stages = self.stages.with_prior(&self.fixed.setup, prior)?;
-        Ok(Self { stages, ..self })
     }
 
     pub(crate) fn parts(&self) -> PrecisionParts {
@@ -188,7 +181,7 @@ impl NaturalGaussian {
         let step = proposal.id.step + 1;
         let update = self
             .stages
-            .update(setup, step, Some(signal), &parts.mean, examples as u64);
+            .update(setup, step, signal, &parts.mean, examples as u64);
         Some(Staged::update(update))
     }
 
@@ -208,7 +201,7 @@ impl NaturalGaussian {
                 self.stages = stages;
                 self.mean = mean;
                 let precision = match event {
-                    StageEvent::Start(Some(curvature)) if settings.initial_deviation.is_none() => {
+                    StageEvent::Start(curvature) if settings.initial_deviation.is_none() => {
                         updated(self.precision, |_| self.stages.start(setup, curvature))
                     }
                     StageEvent::Rescale(factors) => {

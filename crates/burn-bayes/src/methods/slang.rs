@@ -41,13 +41,13 @@ use burn_bayes_graph::ExampleGradients;
 
 use super::algorithm::{
     Algorithm, FromCurvature, FromExamples, FunctionPriorUse, GradientPieces, Proposal, Setup,
-    Stage, StepId, Update, hash_of_text,
+    StepId, Update, joined,
 };
 use super::average::Averaging;
 use super::mean_stage::MeanStage;
 use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
 use super::rate::Rate;
-use super::stages::with_function_gradient;
+use super::stages::{Stages, with_function_gradient};
 use super::start::{InitialDeviation, InitialMean};
 use super::truncation::{StackedFactors, Truncation};
 use crate::error::{Error, Result};
@@ -163,8 +163,9 @@ impl SlangConfig {
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Slang> {
         self.validate()?;
+        let without_group = self.clone().with_group(ParamGroup::all());
         Ok(Slang {
-            gaussian: NaturalGaussian::start(self.natural(), model, self.rank)?,
+            gaussian: NaturalGaussian::start(self.natural(), &without_group, model, self.rank)?,
             config: Arc::new(self.clone()),
         })
     }
@@ -185,7 +186,6 @@ impl SlangConfig {
             prior: self.prior.clone(),
             group: self.group.clone(),
             noise: Noise::new(self.seed, self.noise),
-            hash: hash_of_text(&format!("{:?}", self.clone().with_group(ParamGroup::all()))),
         }
     }
 }
@@ -218,15 +218,13 @@ impl Algorithm for Slang {
         self.gaussian.posterior()
     }
 
-    fn stage(&self) -> Stage {
-        self.gaussian.stage()
+    fn stages(&self) -> Option<&Stages> {
+        Some(self.gaussian.stages())
     }
 
-    fn with_length(self, steps: u64) -> Self {
-        Self {
-            gaussian: self.gaussian.with_length(steps),
-            ..self
-        }
+    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
+        let gaussian = self.gaussian.map_stages(change);
+        Self { gaussian, ..self }
     }
 
     fn with_ess(self, ess: f64) -> Self {
@@ -238,13 +236,6 @@ impl Algorithm for Slang {
 
     fn last_mean(&self) -> Option<Tensor<1>> {
         Some(self.gaussian.last_mean())
-    }
-
-    fn with_prior(self, prior: &Prior) -> Result<Self> {
-        Ok(Self {
-            gaussian: self.gaussian.with_prior(prior)?,
-            ..self
-        })
     }
 
     fn function_prior_use(&self) -> FunctionPriorUse {
@@ -270,9 +261,8 @@ impl FromExamples for Slang {
         gradients: GradientPieces,
         batch_size: usize,
     ) -> Option<Result<Update<Self::ClosedForm>>> {
-        let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
-        let gradients: Vec<_> = gradients.collect();
-        self.gaussian.stage_update(proposal, &gradients, batch_size)
+        self.gaussian
+            .stage_update(proposal, &joined(gradients), batch_size)
     }
 
     fn step(

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
+use burn_bayes_eval::Bounded;
 use burn_bayes_graph::Layout;
 
 use self::adam::Adam;
@@ -97,9 +98,10 @@ impl StageSettings {
     }
 }
 
-/// The state of the stages.
+/// The stages of a training: which one it is in, the moments and counts that they need, the average of iterates and the
+/// prior.
 #[derive(Module, Debug)]
-pub(crate) struct Stages {
+pub struct Stages {
     /// Absent with a single stage.
     progress: Option<MeanProgress>,
     adam: Option<Adam>,
@@ -300,7 +302,7 @@ impl Stages {
         let ratio = narrow / precision.clone();
         let ratios = to_host(Self::sums(layout, ratio));
         let ratios = ratios.into_iter().zip(layout.entries());
-        let factors = ratios.map(|(sum, entry)| (sum / entry.len() as f64).max(1.0));
+        let factors = ratios.map(|(sum, entry)| (sum / entry.len() as f64).at_least(1.0));
         precision * expanded(layout, factors, &device)
     }
 }

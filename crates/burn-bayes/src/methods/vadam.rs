@@ -38,7 +38,7 @@ use burn::tensor::Tensor;
 
 use super::algorithm::{
     Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, Stage, StepId,
-    Update,
+    Update, joined,
 };
 use super::average::{Average, Averaging, Iterate};
 use super::checks::{counts, not_negative, positive};
@@ -47,6 +47,7 @@ use super::natural::fraction;
 use super::stages::{StageEvent, StageSettings, StageUpdate, Staged, Stages, averaged};
 use super::start::{InitialMean, buffer, updated};
 use crate::error::{Error, Result};
+use crate::kernels::composed::at_least;
 use crate::kernels::statistics::PrecisionParts;
 use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
@@ -238,7 +239,7 @@ impl Vadam {
     fn with_precision(mut self, precision: Tensor<1>) -> Self {
         let alpha = self.stages.prior().expanded(&precision.device());
         let share = (1.0 - self.left()) / self.setup().ess;
-        let scale = (precision - alpha).clamp_min(0.0).mul_scalar(share);
+        let scale = at_least(precision - alpha, 0.0).mul_scalar(share);
         self.scale = updated(self.scale, |_| scale);
         self
     }
@@ -275,24 +276,19 @@ impl Algorithm for Vadam {
         FactorPosterior::precision(self.setup().layout.clone(), mean, None, precision)
     }
 
-    fn stage(&self) -> Stage {
-        self.stages.stage()
+    fn stages(&self) -> Option<&Stages> {
+        Some(&self.stages)
     }
 
-    fn with_length(self, steps: u64) -> Self {
+    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
         Self {
-            stages: self.stages.with_length(steps),
+            stages: change(self.stages),
             ..self
         }
     }
 
     fn last_mean(&self) -> Option<Tensor<1>> {
         Some(self.mean.val().without_autodiff())
-    }
-
-    fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let stages = self.stages.with_prior(&self.settings.setup, prior)?;
-        Ok(Self { stages, ..self })
     }
 
     fn apply_step(mut self, update: Self::ClosedForm, learning_rate: f64) -> Self {
@@ -344,14 +340,14 @@ impl FromGradients for Vadam {
         batch_size: usize,
     ) -> Result<Update<Self::ClosedForm>> {
         let Settings { config, setup } = self.settings.as_ref();
-        let gradients = gradients.into_iter().map(|parts| Tensor::cat(parts, 0));
-        let gradients: Vec<_> = gradients.collect();
+        let gradients = joined(gradients);
         let step = proposal.id.step + 1;
         if self.stage() == Stage::Scale {
             let parts = self.parts();
             let gaussian = || (parts.mean.clone(), parts.precision.clone().recip());
             let stages = &self.stages;
             let signal = stages.signal(setup, &proposal, &gradients, gaussian);
+            let signal = signal.ok_or_else(|| Error::config("draws", "gave no gradients"))?;
             let examples = batch_size as u64;
             return Staged::update(stages.update(setup, step, signal, &parts.mean, examples));
         }

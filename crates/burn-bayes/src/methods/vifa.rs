@@ -46,9 +46,7 @@ use burn::module::{Module, Param, ParamGroup};
 use burn::optim::GradAdaptor;
 use burn::tensor::Tensor;
 
-use super::algorithm::{
-    Algorithm, FromCurvature, FunctionPriorUse, MeanGradients, Setup, Stage, purpose,
-};
+use super::algorithm::{Algorithm, FromCurvature, FunctionPriorUse, MeanGradients, Setup, purpose};
 use super::average::{Average, Averaging, Iterate};
 use super::checks::{counts, not_negative, pairs, positive};
 use super::mean_stage::MeanStage;
@@ -263,13 +261,13 @@ impl Algorithm for Vifa {
         FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
     }
 
-    fn stage(&self) -> Stage {
-        self.stages.stage()
+    fn stages(&self) -> Option<&Stages> {
+        Some(&self.stages)
     }
 
-    fn with_length(self, steps: u64) -> Self {
+    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
         Self {
-            stages: self.stages.with_length(steps),
+            stages: change(self.stages),
             ..self
         }
     }
@@ -277,13 +275,6 @@ impl Algorithm for Vifa {
     fn function_prior_use(&self) -> FunctionPriorUse {
         FunctionPriorUse::Gradient {
             draws: self.config().draws,
-        }
-    }
-
-    fn with_examples(self, examples: u64) -> Self {
-        Self {
-            stages: self.stages.with_examples(examples),
-            ..self
         }
     }
 
@@ -302,11 +293,6 @@ impl Algorithm for Vifa {
 
     fn last_mean(&self) -> Option<Tensor<1>> {
         Some(self.mean.val().without_autodiff())
-    }
-
-    fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let stages = self.stages.with_prior(&self.settings.setup, prior)?;
-        Ok(Self { stages, ..self })
     }
 
     fn update_from_sum(

@@ -51,14 +51,14 @@ use serde::{Deserialize, Serialize};
 
 use super::algorithm::{
     Algorithm, Draw, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients, Proposal,
-    Setup, Stage, StepId, Update, hash_of_text, purpose,
+    Setup, Stage, StepId, Update, joined, purpose,
 };
 use super::average::Averaging;
 use super::checks::pairs;
 use super::mean_stage::MeanStage;
 use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
 use super::rate::Rate;
-use super::stages::with_function_gradient;
+use super::stages::{Stages, averaged, with_function_gradient};
 use super::start::{InitialDeviation, InitialMean};
 use crate::error::{Error, Result};
 use crate::kernels::statistics::{PrecisionParts, column_dot};
@@ -192,8 +192,9 @@ impl VonConfig {
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Von> {
         self.validate()?;
+        let without_group = self.clone().with_group(ParamGroup::all());
         Ok(Von {
-            gaussian: NaturalGaussian::start(self.natural(), model, 0)?,
+            gaussian: NaturalGaussian::start(self.natural(), &without_group, model, 0)?,
             config: Arc::new(self.clone()),
         })
     }
@@ -214,7 +215,6 @@ impl VonConfig {
             prior: self.prior.clone(),
             group: self.group.clone(),
             noise: Noise::new(self.seed, self.noise),
-            hash: hash_of_text(&format!("{:?}", self.clone().with_group(ParamGroup::all()))),
         }
     }
 }
@@ -247,15 +247,13 @@ impl Algorithm for Von {
         self.gaussian.posterior()
     }
 
-    fn stage(&self) -> Stage {
-        self.gaussian.stage()
+    fn stages(&self) -> Option<&Stages> {
+        Some(self.gaussian.stages())
     }
 
-    fn with_length(self, steps: u64) -> Self {
-        Self {
-            gaussian: self.gaussian.with_length(steps),
-            ..self
-        }
+    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
+        let gaussian = self.gaussian.map_stages(change);
+        Self { gaussian, ..self }
     }
 
     fn with_ess(self, ess: f64) -> Self {
@@ -267,13 +265,6 @@ impl Algorithm for Von {
 
     fn last_mean(&self) -> Option<Tensor<1>> {
         Some(self.gaussian.last_mean())
-    }
-
-    fn with_prior(self, prior: &Prior) -> Result<Self> {
-        Ok(Self {
-            gaussian: self.gaussian.with_prior(prior)?,
-            ..self
-        })
     }
 
     fn function_prior_use(&self) -> FunctionPriorUse {
@@ -315,10 +306,7 @@ impl FromGradients for Von {
     ) -> Result<Update<Self::ClosedForm>> {
         let config = self.config();
         let parts = self.gaussian.parts();
-        let gradients: Vec<_> = gradients
-            .into_iter()
-            .map(|parts| Tensor::cat(parts, 0))
-            .collect();
+        let gradients = joined(gradients);
         if let Some(update) = self
             .gaussian
             .stage_update(&proposal, &gradients, batch_size)
@@ -391,9 +379,7 @@ fn signs(root: Noise, index: usize, like: &Tensor<1>) -> Tensor<1> {
         .sub_scalar(1.0)
 }
 
+/// The average over draws.
 fn mean(vectors: Vec<Tensor<1>>) -> Tensor<1> {
-    let share = 1.0 / vectors.len() as f64;
-    let sum = vectors.into_iter().reduce(|sum, vector| sum + vector);
-    sum.expect("an algorithm proposes at least one draw")
-        .mul_scalar(share)
+    averaged(vectors.into_iter()).expect("an algorithm proposes at least one draw")
 }

@@ -84,10 +84,9 @@ pub(crate) fn with_dropout<M: Module>(module: M, on: bool) -> M {
     })
 }
 
-/// Whether a module has batch norm in training mode.
-pub(crate) fn has_batch_norm<M: Module>(module: &M) -> bool {
-    let mut flags = training_flags(module).into_iter();
-    flags.any(|flag| flag.is_on && flag.is_batch_norm())
+/// Whether one of these is the flag of batch norm in training mode.
+pub(crate) fn has_batch_norm(flags: &[TrainingFlag]) -> bool {
+    flags.iter().any(|flag| flag.is_on && flag.is_batch_norm())
 }
 
 /// The module with its batch norm in inference mode.

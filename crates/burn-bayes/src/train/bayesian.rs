@@ -24,7 +24,7 @@ use super::validation_check::ValidationCheck;
 use super::validation_hook::ValidationHook;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
-use crate::methods::{Algorithm, MeanGradients, Setup, Stage, Update};
+use crate::methods::{Algorithm, MeanGradients, Setup, Stage, Stages, Update};
 use crate::posterior::{FactorPosterior, ModelState, Posterior};
 use crate::predict::{
     BatchedPrediction, Predictor, RecordingCache, TrainingFlag, has_batch_norm, training_flags,
@@ -74,6 +74,9 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     self_check: SelfCheck,
     #[module(skip)]
     validation_hook: ValidationHook<A::Posterior>,
+    /// Whether the model has batch norm in training mode.
+    #[module(skip)]
+    has_batch_norm: bool,
     #[module(skip)]
     rows_seen: RowsSeen,
     #[module(skip)]
@@ -97,8 +100,10 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         let device = model.devices().into_iter().next().unwrap_or_default();
         let identity = Identity::of(algorithm.setup());
         let model = model.train_if_plain();
-        warn_about_dropout(&training_flags(&model));
+        let flags = training_flags(&model);
+        warn_about_dropout(&flags);
         Ok(Self {
+            has_batch_norm: has_batch_norm(&flags),
             rows_seen: RowsSeen::default(),
             early_notice: Notice::default(),
             model: with_dropout(model, false),
@@ -213,8 +218,10 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// weights belong to the algorithm and do not change.
     #[must_use]
     pub fn map_template(self, change: impl FnOnce(M) -> M) -> Self {
+        let model = change(self.model);
         Self {
-            model: change(self.model),
+            has_batch_norm: has_batch_norm(&training_flags(&model)),
+            model,
             posterior: PosteriorCache::default(),
             ..self
         }
@@ -295,9 +302,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// prediction. Statistics of every mini-batch would hide from the training what other weights do to a prediction.
     pub(crate) fn model_of_stage(&self) -> Cow<'_, M> {
         match self.algorithm.stage() {
-            Stage::Scale | Stage::Posterior if has_batch_norm(&self.model) => {
-                // Applies the update of the last mini-batch, which layers keep back.
-                drop(self.model.valid());
+            Stage::Scale | Stage::Posterior if self.has_batch_norm => {
                 Cow::Owned(without_batch_norm(self.model.clone()))
             }
             _ => Cow::Borrowed(&self.model),
@@ -388,9 +393,10 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         }
     }
 
-    pub(crate) fn map_algorithm(self, change: impl FnOnce(A) -> A) -> Self {
+    /// With changed stages of the training, if it has several.
+    pub(crate) fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
         Self {
-            algorithm: change(self.algorithm),
+            algorithm: self.algorithm.map_stages(change),
             ..self
         }
     }

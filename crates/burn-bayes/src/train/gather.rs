@@ -12,7 +12,8 @@ use super::gradient_check::first_non_finite;
 use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
 use crate::methods::{
-    Algorithm, Draw, DrawStatistics, FromGradients, FromIterates, Iterates, MeanGradients,
+    Algorithm, Draw, DrawStatistics, FromGradients, FromIterates, Iterates, MeanGradients, StepId,
+    Update,
 };
 
 /// A signal that a training step can compute for an algorithm. Sealed: the signals are those of this library.
@@ -123,7 +124,7 @@ where
     };
     let Gathered {
         signal,
-        mut outside,
+        outside,
         item,
     } = match together {
         Some(gathered) => gathered,
@@ -135,11 +136,28 @@ where
             })?
         }
     };
+    finished(bayesian, proposal.id, outside, item, |item| {
+        algorithm.step(proposal, signal, item.rows())
+    })
+}
+
+/// The output of a step: the gradients of an algorithm's update, and those of parameters outside the layout.
+pub(crate) fn finished<M, A, O>(
+    bayesian: &Bayesian<M, A>,
+    id: StepId,
+    mut outside: GradientsParams,
+    item: O,
+    update: impl FnOnce(&O) -> Result<Update<A::ClosedForm>>,
+) -> Result<TrainOutput<O>>
+where
+    M: Module + ModuleDisplay,
+    A: Algorithm,
+{
+    let model = bayesian.template();
     if let Some(path) = first_non_finite(model, &outside) {
-        return Err(Error::non_finite(proposal.id.step + 1, path));
+        return Err(Error::non_finite(id.step + 1, path));
     }
-    let update = algorithm.step(proposal, signal, item.rows())?;
-    let mut grads = bayesian.gradients_of(update)?;
+    let mut grads = bayesian.gradients_of(update(&item)?)?;
     Outside::add(model, 1.0, &mut outside, &mut grads);
     Ok(TrainOutput { grads, item })
 }

@@ -10,8 +10,7 @@ use burn::train::{TrainOutput, TrainStep};
 use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients, ExampleLosses, Layout};
 
 use super::bayesian::Bayesian;
-use super::gather::{Gather, Gathered, Outside, no_draws, one_by_one, stopped};
-use super::gradient_check::first_non_finite;
+use super::gather::{Gather, Gathered, finished, no_draws, one_by_one, stopped};
 use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
 use crate::methods::{Draw, FromExamples, Proposal, Stage};
@@ -161,7 +160,8 @@ where
     A: FromExamples,
 {
     let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
-    let (model, check) = (bayesian.template(), bayesian.self_check());
+    let (model, check) = (bayesian.model_of_stage(), bayesian.self_check());
+    let model = &*model;
     let has_batch_norm = has_batch_norm_alone(model)?;
     bayesian.clock().check_record()?;
     let proposal = algorithm.propose(bayesian.clock().next_pass())?;
@@ -187,14 +187,14 @@ where
             compared(layout, &first, &proposal.draws[..1], &item, gather)?;
         }
         check.gathered();
-        return of_means(bayesian, proposal, item);
+        return of_means(bayesian, model, proposal, item);
     }
     let proposal = bayesian
         .model_terms()
         .add_curvature(model, &item, proposal)?;
     let Gathered {
         signal,
-        mut outside,
+        outside,
         item,
     } = match (proposal.draws.as_slice(), recorded.is_everything) {
         ([], _) => return Err(no_draws()),
@@ -206,7 +206,7 @@ where
                 false => gather()?,
             };
             let losses = all.losses.narrow(0, 0, all.gradients.count() / draws.len());
-            if has_batch_norm && algorithm.stage() == Stage::Single {
+            if has_batch_norm {
                 recorded.move_statistics(&first, &item, &losses);
             }
             Gathered {
@@ -233,18 +233,15 @@ where
         }
     };
     check.gathered();
-    if let Some(path) = first_non_finite(model, &outside) {
-        return Err(Error::non_finite(proposal.id.step + 1, path));
-    }
-    let update = algorithm.step(proposal, signal)?;
-    let mut grads = bayesian.gradients_of(update)?;
-    Outside::add(model, 1.0, &mut outside, &mut grads);
-    Ok(TrainOutput { grads, item })
+    finished(bayesian, proposal.id, outside, item, |_| {
+        algorithm.step(proposal, signal)
+    })
 }
 
 /// A step of a stage that needs no gradients of single examples: the model's own step at every draw.
 fn of_means<M, A>(
     bayesian: &Bayesian<M, A>,
+    model: &M,
     proposal: Proposal,
     item: <M as TrainStep>::Input,
 ) -> Result<TrainOutput<<M as TrainStep>::Output>>
@@ -252,25 +249,18 @@ where
     M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch, Output: MixDraws> + 'static,
     A: FromExamples,
 {
-    let model = bayesian.model_of_stage();
-    let model = &*model;
-    let draws = &proposal.draws;
+    let (layout, draws) = (bayesian.layout(), &proposal.draws);
     let Gathered {
         signal,
-        mut outside,
+        outside,
         item,
-    } = one_by_one(bayesian.layout(), model, draws, &item, |_, pieces| {
-        Ok(pieces)
-    })?;
-    if let Some(path) = first_non_finite(model, &outside) {
-        return Err(Error::non_finite(proposal.id.step + 1, path));
-    }
-    let rows = item.rows();
-    let update = bayesian.algorithm().stage_step(&proposal, signal, rows);
-    let update = update.ok_or_else(|| Error::config("stage", "has no step of its own"))?;
-    let mut grads = bayesian.gradients_of(update?)?;
-    Outside::add(model, 1.0, &mut outside, &mut grads);
-    Ok(TrainOutput { grads, item })
+    } = one_by_one(layout, model, draws, &item, |_, pieces| Ok(pieces))?;
+    finished(bayesian, proposal.id, outside, item, |item| {
+        let update = bayesian
+            .algorithm()
+            .stage_step(&proposal, signal, item.rows());
+        update.ok_or_else(|| Error::config("stage", "has no step of its own"))?
+    })
 }
 
 /// Whether batch norm is in training mode. Fails if another layer is active that does nothing in

@@ -9,7 +9,7 @@ use burn::train::TrainStep;
 use super::own_likelihood::{LossTerms, problem};
 use super::own_optimize::changes_of_own_optimize;
 use crate::error::{Error, Result};
-use crate::predict::{TrainingFlag, training_flags};
+use crate::predict::{has_batch_norm, training_flags};
 
 /// Number of steps after which losses are compared again. At the initial weights, a penalty or a
 /// saturated loss can have gradient zero.
@@ -110,11 +110,10 @@ impl SelfCheck {
 
     /// Warns once if a model whose weights become averages of iterates has running statistics, which are those of iterates.
     pub(crate) fn averaged_statistics<M: Module>(&self, model: &M) {
-        let moves_statistics = |flag: &TrainingFlag| flag.is_batch_norm() && flag.is_on;
         if self.is_off || self.averaged_statistics.get().is_some() {
             return;
         }
-        if training_flags(model).iter().any(moves_statistics) {
+        if has_batch_norm(&training_flags(model)) {
             self.averaged_statistics.get_or_init(|| {
                 log::warn!(
                     "the running statistics of batch norm are those of the training's iterates, which only approximate \

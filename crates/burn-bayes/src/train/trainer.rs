@@ -149,7 +149,7 @@ where
     }
 
     fn with_length(self, steps: u64) -> Self {
-        self.map_algorithm(|algorithm| algorithm.with_length(steps))
+        self.map_stages(|stages| stages.with_length(steps))
     }
 
     fn train_len(&self) -> Option<usize> {

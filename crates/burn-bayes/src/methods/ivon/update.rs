@@ -101,7 +101,7 @@ impl Ivon {
         self.stages = stages;
         self.mean = mean;
         let curvature = match event {
-            StageEvent::Start(Some(curvature)) if config.initial_hessian.is_none() => {
+            StageEvent::Start(curvature) if config.initial_hessian.is_none() => {
                 let precision = self.stages.start(setup, curvature);
                 updated(self.curvature, |_| precision.div_scalar(setup.ess))
             }

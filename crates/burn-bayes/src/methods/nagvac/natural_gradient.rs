@@ -152,7 +152,7 @@ impl Nagvac {
         self.stages = stages;
         self.mean = mean;
         match event {
-            StageEvent::Start(Some(curvature)) if is_found => {
+            StageEvent::Start(curvature) if is_found => {
                 let precision = self.stages.start(&self.fixed.setup, curvature);
                 self.started(precision)
             }

@@ -29,8 +29,6 @@ pub(crate) struct NaturalSettings {
     pub(crate) prior: Prior,
     pub(crate) group: ParamGroup,
     pub(crate) noise: Noise,
-    /// A hash of the configuration.
-    pub(crate) hash: u64,
 }
 
 impl NaturalSettings {

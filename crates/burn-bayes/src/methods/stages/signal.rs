@@ -33,8 +33,6 @@ pub struct StageUpdate {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// The user's optimiser trains the mean.
-    Counted,
     /// ĝ.
     Mean(Box<Tensor<1>>),
     /// 1 − r of every parameter.
@@ -65,8 +63,8 @@ impl<U> Staged<U> {
 #[derive(Debug)]
 pub(crate) enum StageEvent {
     Nothing,
-    /// The first stage is over: the curvature of the loss there, N Var g, if Adam made it.
-    Start(Option<Tensor<1>>),
+    /// The first stage is over: the curvature of the loss there, N Var g.
+    Start(Tensor<1>),
     /// The variance of every weight is to be multiplied by this.
     Rescale(Tensor<1>),
 }
@@ -175,7 +173,7 @@ impl Stages {
         let growth = take_sum(gradients, &self.scales, &mean.device());
         let signal = growth.map(StageSignal::Scale);
         signal
-            .map(|signal| self.update(setup, step, Some(signal), &mean, 0))
+            .map(|signal| self.update(setup, step, signal, &mean, 0))
             .transpose()
     }
 
@@ -191,23 +189,18 @@ impl Stages {
             return Ok(None);
         }
         let device = mean.val().device().inner();
-        let Some(examples) = self.take_examples(sums, &device) else {
+        let examples = self.take_examples(sums, &device);
+        let (sum, signal): (_, fn(Tensor<1>) -> StageSignal) = match self.stage() {
+            Stage::Scale => (take_sum(sums, &self.scales, &device), StageSignal::Scale),
+            _ => (take_sum(sums, mean, &device), StageSignal::Mean),
+        };
+        let Some((sum, examples)) = sum.zip(examples) else {
             return Ok(None);
         };
-        let share = |sum: Tensor<1>| sum / examples.clone();
-        let signal = match self.stage() {
-            Stage::Scale => take_sum(sums, &self.scales, &device)
-                .map(share)
-                .map(StageSignal::Scale),
-            _ if self.adam.is_some() => take_sum(sums, mean, &device)
-                .map(share)
-                .map(StageSignal::Mean),
-            _ => None,
-        };
-        let examples = to_host(examples)[0];
+        let signal = signal(sum / examples.clone());
+        let examples = to_host(examples)[0].round() as u64;
         let mean = mean.val().without_autodiff();
-        self.update(setup, step, signal, &mean, examples.round() as u64)
-            .map(Some)
+        self.update(setup, step, signal, &mean, examples).map(Some)
     }
 
     /// The update of the first two stages.
@@ -219,13 +212,12 @@ impl Stages {
         &self,
         setup: &Setup,
         step: u64,
-        signal: Option<StageSignal>,
+        signal: StageSignal,
         mean: &Tensor<1>,
         examples: u64,
     ) -> Result<StageUpdate> {
         let kind = match signal {
-            None => Kind::Counted,
-            Some(StageSignal::Mean(gradient)) => {
+            StageSignal::Mean(gradient) => {
                 let alpha = self.prior().tensor(&mean.device());
                 let total = gradient.clone().mul_scalar(setup.ess) + alpha * mean.clone();
                 let square: f64 = total.clone().square().sum().into_scalar();
@@ -234,7 +226,7 @@ impl Stages {
                 }
                 Kind::Mean(Box::new(total))
             }
-            Some(StageSignal::Scale(growth)) => {
+            StageSignal::Scale(growth) => {
                 let growth = to_host(growth).into_iter().zip(setup.layout.entries());
                 let growth = growth.map(|(sum, entry)| sum / entry.len() as f64);
                 let growth: Vec<f64> = growth.collect();
@@ -265,39 +257,32 @@ impl Stages {
             kind,
         } = update;
         self = self.with_examples(examples);
-        let largest = *self.largest.value();
-        match (kind, self.adam.take(), self.settings.mean_rate) {
-            (Kind::Mean(gradient), Some(adam), Some(rate)) => {
-                let share = examples as f64 / setup.ess;
-                let adam = adam.with(*gradient, share);
-                let typical = largest as f64 / setup.ess;
-                let change = adam.direction(typical).mul_scalar(rate);
+        match kind {
+            Kind::Mean(gradient) => {
+                // They exist where such a signal is learned.
+                let (Some(adam), Some(rate)) = (self.adam.take(), self.settings.mean_rate) else {
+                    return (self, mean, StageEvent::Nothing);
+                };
+                let adam = adam.with(*gradient, examples as f64 / setup.ess);
+                let usual = *self.largest.value() as f64 / setup.ess;
+                let change = adam.direction(usual).mul_scalar(rate);
                 let mean = updated(mean, |mean| mean - change);
-                let (stages, is_over) = self.with_mean(step, &mean.val().without_autodiff());
-                // The moments are not needed after their stage.
+                let (mut stages, is_over) = self.with_mean(step, &mean.val().without_autodiff());
                 let event = match is_over {
-                    true => StageEvent::Start(Some(adam.curvature())),
+                    true => StageEvent::Start(adam.curvature()),
                     false => StageEvent::Nothing,
                 };
-                let stages = Self {
-                    adam: Some(adam),
-                    ..stages
-                };
+                stages.adam = Some(adam);
                 (stages, mean, event)
             }
-            (Kind::Scale(growth), adam, _) => {
-                self.adam = adam;
-                let made = *self.scaled.value();
-                self.scaled = self.scaled.with_value(made + 1);
-                let rate = SCALE_RATE * (FAST_STEPS as f64 / (made + 1) as f64).min(1.0);
+            Kind::Scale(growth) => {
+                let made = self.scaled.value() + 1;
+                self.scaled = self.scaled.with_value(made);
+                let rate = SCALE_RATE * (FAST_STEPS as f64 / made as f64).min(1.0);
                 let factor = |growth: f64| (rate * growth.clamp(GROWTHS.0, GROWTHS.1)).exp();
                 let factors = growth.into_iter().map(factor);
                 let factors = expanded(&setup.layout, factors, &mean.val().device().inner());
                 (self, mean, StageEvent::Rescale(factors))
-            }
-            (_, adam, _) => {
-                self.adam = adam;
-                (self, mean, StageEvent::Nothing)
             }
         }
     }

@@ -19,11 +19,7 @@ impl FromGradients for Vifa {
         let noises = self
             .stages
             .noises(setup, id, config.draws, config.antithetic);
-        let (first, gram) = kernels::draw_and_gram(&parts, noises[0], &self.settings.scratch);
-        let others = noises[1..]
-            .iter()
-            .map(|&noise| kernels::draw(&parts, noise));
-        let weights = std::iter::once(first).chain(others).collect();
+        let (weights, gram) = kernels::draws_and_gram(&parts, &noises, &self.settings.scratch);
         let draws = Draw::all(weights, noises);
         let proposal = Proposal::new(id, draws).with_gram(gram);
         Ok(proposal.with_gaussian(parts))

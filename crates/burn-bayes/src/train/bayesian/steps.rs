@@ -12,7 +12,7 @@ use super::super::own_decay::decayed;
 use super::Bayesian;
 use crate::error::Error;
 use crate::likelihood::MixDraws;
-use crate::methods::Algorithm;
+use crate::methods::{Algorithm, Stage};
 
 /// The path of the algorithm in the parameter paths of an optimiser.
 const ALGORITHM: &str = "algorithm";
@@ -156,6 +156,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             Err(error) => return self.stopped(error),
         };
         let rate = learning_rate.lr_from_param(ParamId::new(), Some(ALGORITHM));
+        let was_first_stage = self.algorithm.stage() == Stage::Mean;
         let (algorithm, is_rejected) = match update {
             Some(Deferred::Update(update)) => (self.algorithm.apply_step(update, rate), false),
             Some(Deferred::Rejection) => (self.algorithm, true),
@@ -163,7 +164,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         };
         let bayesian = Self { algorithm, ..self };
         let self_check = bayesian.self_check.clone();
-        bayesian.after_step(is_rejected, |trainable| {
+        let bayesian = bayesian.after_step(is_rejected, |trainable| {
             self_check.decay(|| {
                 let Trainable { model, algorithm } = trainable.clone();
                 let joined = |algorithm| Trainable { model, algorithm };
@@ -183,7 +184,12 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
                     optim.step_multi(learning_rate, trainable, gradients)
                 }
             }
-        })
+        });
+        if was_first_stage && bayesian.algorithm.stage() != Stage::Mean {
+            // Applies the last update of the running statistics, which layers keep back; no later stage makes another.
+            drop(bayesian.model.valid());
+        }
+        bayesian
     }
 
     /// Applies an optimiser step, which may have been rejected.
@@ -197,43 +203,18 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         A: Algorithm<Signal = S>,
         S: Gather<M, A>,
     {
-        let Self {
-            model,
-            algorithm,
-            clock,
-            deferred,
-            recording,
-            prediction,
-            prediction_draws,
-            divergence_stop,
-            self_check,
-            validation_hook,
-            rows_seen,
-            early_notice,
-            validation_check,
-            model_terms,
-            ..
-        } = self;
+        let (model, algorithm) = (self.model, self.algorithm);
         let Trainable { model, algorithm } = step(Trainable { model, algorithm });
-        let algorithm = algorithm.with_examples(clock.examples());
-        let clock = clock.after_step(is_rejected);
+        let examples = self.clock.examples();
+        let algorithm = algorithm.map_stages(|stages| stages.with_examples(examples));
+        let clock = self.clock.after_step(is_rejected);
         let algorithm = S::after_step(algorithm, &model, clock.step());
         Self {
             model,
             algorithm,
             clock,
             posterior: PosteriorCache::default(),
-            deferred,
-            recording,
-            prediction,
-            prediction_draws,
-            divergence_stop,
-            self_check,
-            validation_hook,
-            rows_seen,
-            early_notice,
-            validation_check,
-            model_terms,
+            ..self
         }
         .flushed()
     }
