@@ -5,16 +5,19 @@
 //! |---|---|---|
 //! | predictions | d_i, the NLL of validation row i under the average of the draws minus that under the mean's network | d̄ > 2 s/√n, and .005 nats |
 //! | predictions of classes | the NLL of the average, and the entropy of the classes of these rows | the first is larger, by 2 s/√n |
-//! | draws | N (E_q L − L(c)), with the loss L per training row and the mean c | more than ½ N (L₀ − L(c)), or than D/2 |
+//! | draws | N (E_q L − L*), with the loss L per training row and the least loss L* | more than ½ N (L₀ − L*), or than D/2 |
 //! | posterior | the excess of [`Arrival`] with two standard errors added | more than [`CONVERGED`] nats per weight |
 //!
-//! L₀ is the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss, and
+//! L* is the loss at the mean of a Gaussian, or in the best epoch if that was less, as in a training that diverged. L₀ is
+//! the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss, and
 //! by Akaike's criterion it is worth its place only if it gains a nat: so draws of a useful posterior lose at most half of
 //! what the mean has learned, and never more than half a nat per weight.
 
 mod convergence;
 
 use std::fmt;
+
+use burn_bayes_eval::Bounded;
 
 use self::convergence::CERTAIN;
 pub use self::convergence::{Arrival, CONVERGED, Convergence};
@@ -187,14 +190,16 @@ pub(crate) fn entropy(counts: &[u64]) -> Option<f64> {
     })
 }
 
-/// The loss of training rows at draws of the posterior, and at its mean.
+/// The loss of training rows at draws of the posterior, and the least loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossAtDraws {
-    /// L(c), the mean loss of a row at the mean weights, in nats.
-    pub at_mean: f64,
+    /// The mean loss of a row at the mean weights, in nats; `None` where the mean of the weights is no network.
+    pub at_mean: Option<f64>,
+    /// The mean loss of a row in the best epoch.
+    pub in_best_epoch: f64,
     /// E_q L, the mean loss of a row at draws.
     pub at_draws: f64,
-    /// The standard error of E_q L − L(c).
+    /// The standard error of E_q L.
     pub standard_error: f64,
     /// L₀, the mean loss of a constant prediction, if it is known.
     pub constant: Option<f64>,
@@ -205,19 +210,25 @@ pub struct LossAtDraws {
 }
 
 impl LossAtDraws {
-    /// N (E_q L − L(c)), in nats.
+    /// L*, the least of the losses; NaN if that at the mean is.
+    pub fn least(&self) -> f64 {
+        let at_mean = self.at_mean.unwrap_or(self.in_best_epoch);
+        at_mean.at_most(self.in_best_epoch)
+    }
+
+    /// N (E_q L − L*), in nats.
     pub fn nats(&self) -> f64 {
-        self.train_len as f64 * (self.at_draws - self.at_mean)
+        self.train_len as f64 * (self.at_draws - self.least())
     }
 
     /// What a useful posterior loses at most, in nats.
     pub fn limit(&self) -> f64 {
         let of_weights = 0.5 * self.weights as f64;
         let learned = self.constant.map(|constant| {
-            let learned = self.train_len as f64 * (constant - self.at_mean);
-            0.5 * learned.max(0.0)
+            let learned = self.train_len as f64 * (constant - self.least());
+            0.5 * learned.at_least(0.0)
         });
-        learned.map_or(of_weights, |learned| learned.min(of_weights))
+        learned.map_or(of_weights, |learned| learned.at_most(of_weights))
     }
 
     /// Whether draws of the weights destroy the fit: they lose more than the limit, by two standard errors.
@@ -235,10 +246,14 @@ impl LossAtDraws {
                 None => format!("half a nat per weight is {:.0} nats", self.limit()),
             };
             format!(
-                "draws of the weights destroy the fit: the training loss is {:.3} at the mean and {:.3} ± {:.3} at \
-                 draws, {:.0} nats in all ({lost}): the deviations are too large; use a larger prior precision or \
-                 smaller initial deviations, or train longer",
-                self.at_mean,
+                "draws of the weights destroy the fit: the training loss is {:.3} {} and {:.3} ± {:.3} at draws, {:.0} \
+                 nats in all ({lost}): the deviations are too large, or the training diverged; use a larger prior \
+                 precision, a smaller learning rate or smaller initial deviations, or train longer",
+                self.least(),
+                match self.at_mean {
+                    Some(at_mean) if at_mean <= self.in_best_epoch => "at the mean",
+                    _ => "in the best epoch",
+                },
                 self.at_draws,
                 self.standard_error,
                 self.nats()
@@ -399,7 +414,8 @@ mod tests {
 
     fn losses(at_mean: f64, at_draws: f64, constant: Option<f64>) -> LossAtDraws {
         LossAtDraws {
-            at_mean,
+            at_mean: Some(at_mean),
+            in_best_epoch: at_mean,
             at_draws,
             standard_error: 0.01,
             constant,
@@ -422,6 +438,21 @@ mod tests {
         );
         assert!(losses(0.01, f64::NAN, ten).is_destroyed());
         assert!(losses(0.01, f64::INFINITY, None).is_destroyed());
+        assert!(losses(f64::NAN, 0.1, ten).is_destroyed());
+    }
+
+    #[test]
+    fn a_training_that_diverged_is_compared_with_its_best_epoch() {
+        let diverged = |at_mean| LossAtDraws {
+            at_mean,
+            in_best_epoch: 0.05,
+            ..losses(2.3, 2.3, Some(10_f64.ln()))
+        };
+        for at_mean in [Some(2.3), None] {
+            assert!(diverged(at_mean).is_destroyed());
+            let problem = diverged(at_mean).problem().unwrap();
+            assert!(problem.contains("0.050 in the best epoch"), "{problem}");
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ struct Header {
     epochs: usize,
     loss_sum: f32,
     loss_rows: u64,
+    loss_in_best_epoch: Option<f64>,
     noise_precision: OneOrSeveral<f64>,
     learned_prior: Option<Vec<f64>>,
     /// Size of the record of the model in bytes.
@@ -33,7 +34,7 @@ struct Header {
     optimizer: usize,
 }
 
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 
 impl RunFolder {
     /// Writes a checkpoint of a fit to rows with this fingerprint, replacing the previous one.
@@ -52,6 +53,7 @@ impl RunFolder {
             epochs: checkpoint.epochs,
             loss_sum: checkpoint.state.loss_sum,
             loss_rows: checkpoint.state.rows,
+            loss_in_best_epoch: checkpoint.state.in_best_epoch,
             noise_precision: checkpoint.noise_precisions.clone().into(),
             learned_prior: checkpoint.learned_prior.clone(),
             model: checkpoint.state.model.len(),
@@ -140,6 +142,7 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
             step: header.step,
             loss_sum: header.loss_sum,
             rows: header.loss_rows,
+            in_best_epoch: header.loss_in_best_epoch,
             model: model.to_vec(),
             optimizer: optimizer.to_vec(),
         },

@@ -3,7 +3,6 @@
 use std::any::Any;
 
 use burn::module::{Module, ModuleDisplay};
-use burn::tensor::Tensor;
 use burn::train::{ClassificationOutput, TrainStep};
 
 use super::bayesian::Bayesian;
@@ -18,38 +17,43 @@ use crate::verdict::{LossAtDraws, entropy};
 const DRAWS: u64 = 4;
 const BATCHES: usize = 4;
 
-/// The losses of a few batches; `None` without a Gaussian posterior, and for an algorithm that has not learned one yet.
+/// The losses of a few batches, beside that of the best epoch; `None` for an algorithm that has not learned a posterior yet.
 ///
 /// Every layer is frozen, as in inference, so that no running statistic changes.
 pub(crate) fn loss_at_draws<M, A>(
     bayesian: &Bayesian<M, A>,
     batches: &mut dyn Iterator<Item = <M as TrainStep>::Input>,
+    in_best_epoch: f64,
 ) -> Result<Option<LossAtDraws>>
 where
     M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws + BatchLoss>,
     A: Algorithm,
 {
+    if !bayesian.has_posterior() {
+        return Ok(None);
+    }
     let posterior = match bayesian.try_posterior() {
         Err(error) if error.is_too_early() => return Ok(None),
         posterior => posterior?,
     };
-    let Some(posterior) = (&posterior as &dyn Any).downcast_ref::<FactorPosterior>() else {
-        return Ok(None);
-    };
-    if !bayesian.has_posterior() {
-        return Ok(None);
-    }
+    let layout = bayesian.layout();
     let noise = bayesian.algorithm().setup().noise.for_prediction();
     let sampler = posterior.sampler()?;
-    let mut weights = vec![posterior.mean()];
-    for draw in 0..DRAWS {
-        weights.push(sampler.draw(noise.row(draw))?);
-    }
     let frozen = bayesian.template().clone().freeze();
-    let models = weights
-        .into_iter()
-        .map(|weights: Tensor<1>| Ok(bayesian.layout().write_leaves(frozen.clone(), weights)?));
-    let models = models.collect::<Result<Vec<_>>>()?;
+    let draws = (0..DRAWS).map(|draw| {
+        let noise = noise.row(draw);
+        // Components of a mixture have states of their own.
+        let model = match posterior.shared_state() {
+            Some(_) => frozen.clone(),
+            None => posterior.state(noise)?.write(frozen.clone())?,
+        };
+        Ok(layout.write_leaves(model, sampler.draw(noise)?)?)
+    });
+    let mut models = draws.collect::<Result<Vec<_>>>()?;
+    let gaussian = (&posterior as &dyn Any).downcast_ref::<FactorPosterior>();
+    if let Some(gaussian) = gaussian {
+        models.push(layout.write_leaves(frozen.clone(), gaussian.mean())?);
+    }
     let mut sums = vec![0.0; models.len()];
     let (mut rows, mut classes) = (0, Some(Vec::new()));
     for batch in batches.take(BATCHES) {
@@ -69,17 +73,18 @@ where
         return Ok(None);
     }
     let losses: Vec<f64> = sums.iter().map(|sum| sum / rows as f64).collect();
-    let (at_mean, at_draws) = (losses[0], &losses[1..]);
+    let (at_draws, at_mean) = losses.split_at(DRAWS as usize);
     let count = at_draws.len() as f64;
     let average = at_draws.iter().sum::<f64>() / count;
     let scatter: f64 = at_draws.iter().map(|loss| (loss - average).powi(2)).sum();
     Ok(Some(LossAtDraws {
-        at_mean,
+        at_mean: at_mean.first().copied(),
+        in_best_epoch,
         at_draws: average,
         standard_error: (scatter / (count - 1.0) / count).sqrt(),
         constant: classes.and_then(|classes| entropy(&counts(&classes))),
         train_len: bayesian.algorithm().setup().train_len,
-        weights: posterior.len(),
+        weights: layout.len(),
     }))
 }
 

@@ -8,12 +8,13 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use burn::module::{Module, ModuleDisplay};
+use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param};
 use burn::optim::lr_scheduler::module_lr_scheduler::{ModuleLearningRate, ModuleLrScheduler};
 use burn::optim::{GradientsAccumulator, GradientsParams, ModuleOptimizer};
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Tensor};
 use burn::train::{ClassificationOutput, RegressionOutput, TrainOutput, TrainStep};
+use burn_bayes_eval::Bounded;
 
 use super::bayesian::Bayesian;
 use super::gather::{Gather, Outside};
@@ -128,13 +129,18 @@ pub trait TrainerModel: Module + TrainStep<Output: BatchLoss> {
         Ok(self.optimize(optimizer, rate, scaled))
     }
 
-    /// What is known about the fit at the end of a training, given some of its batches. `None` for a plain model.
+    /// What is known about the fit at the end of a training, given some of its batches and the mean loss of its best
+    /// epoch. `None` for a plain model.
     ///
     /// # Errors
     ///
     /// If a draw fails.
-    fn verdict(&self, batches: &mut dyn Iterator<Item = Self::Input>) -> Result<Option<Verdict>> {
-        let _ = batches;
+    fn verdict(
+        &self,
+        batches: &mut dyn Iterator<Item = Self::Input>,
+        in_best_epoch: f64,
+    ) -> Result<Option<Verdict>> {
+        let _ = (batches, in_best_epoch);
         Ok(None)
     }
 }
@@ -174,9 +180,10 @@ where
     fn verdict(
         &self,
         batches: &mut dyn Iterator<Item = <M as TrainStep>::Input>,
+        in_best_epoch: f64,
     ) -> Result<Option<Verdict>> {
         let verdict = Bayesian::verdict(self);
-        Ok(Some(match loss_at_draws(self, batches)? {
+        Ok(Some(match loss_at_draws(self, batches, in_best_epoch)? {
             Some(draws) => verdict.with_draws(draws),
             None => verdict,
         }))
@@ -264,6 +271,8 @@ pub struct Checkpoint {
     pub loss_sum: f32,
     /// The number of these rows, or of the batches if their rows are unknown.
     pub rows: u64,
+    /// The mean loss of the best epoch so far.
+    pub in_best_epoch: Option<f64>,
     /// The record of the model.
     pub model: Vec<u8>,
     /// The record of the optimiser.
@@ -330,6 +339,7 @@ pub struct Trainer<L> {
     step: u64,
     /// The sum of the losses of the epoch's rows so far.
     loss_sum: Option<Tensor<1>>,
+    in_best_epoch: Option<f64>,
     /// Their number, or that of the batches if the outputs do not say it.
     rows: u64,
 }
@@ -344,6 +354,17 @@ struct Epoch {
     largest_batch: usize,
     /// Whether the outputs say how many rows they have.
     has_rows: bool,
+}
+
+/// Initialises lazy parameters, whose random numbers would otherwise be those of the first step's layers.
+fn initialize<M: Module>(model: &M) {
+    struct Initialize;
+    impl ModuleVisitor for Initialize {
+        fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+            drop(param.val());
+        }
+    }
+    model.visit(&mut Initialize);
 }
 
 /// The stream of the random numbers of layers, from the trainer's seed.
@@ -389,6 +410,7 @@ impl<L: TrainerModel> Trainer<L> {
             has_verdict: true,
             step: 0,
             loss_sum: None,
+            in_best_epoch: None,
             rows: 0,
         }
     }
@@ -460,6 +482,7 @@ impl<L: TrainerModel> Trainer<L> {
         let device = self.model.devices().into_iter().next().unwrap_or_default();
         self.step = checkpoint.step;
         self.rows = checkpoint.rows;
+        self.in_best_epoch = checkpoint.in_best_epoch;
         self.loss_sum = Some(Tensor::from_data([checkpoint.loss_sum], &device.inner()));
         for _ in 0..self.step {
             self.rates.step();
@@ -496,6 +519,7 @@ impl<L: TrainerModel> Trainer<L> {
             step: self.step,
             loss_sum: loss_sum.map_or(0.0, |sum| sum.into_scalar()),
             rows: self.rows,
+            in_best_epoch: self.in_best_epoch,
             model: model.map_err(|error| unwritable(&error))?.to_vec(),
             optimizer: optimizer.map_err(|error| unwritable(&error))?.to_vec(),
         })
@@ -518,6 +542,7 @@ impl<L: TrainerModel> Trainer<L> {
             ("accumulation", self.accumulation),
             ("per_epoch", batches.per_epoch()),
         ])?;
+        initialize(&self.model);
         self.model = self.model.with_faults_returned(true);
         let steps = batches.per_epoch().div_ceil(self.accumulation);
         self.model = self.model.with_length((self.epochs * steps) as u64);
@@ -548,6 +573,8 @@ impl<L: TrainerModel> Trainer<L> {
             let summary = self
                 .summary(&epoch)
                 .map_err(|error| Error::in_epoch(number + 1, Arc::new(error)))?;
+            let best = self.in_best_epoch.unwrap_or(f64::INFINITY);
+            self.in_best_epoch = Some(best.at_most(summary.loss));
             if observer.epoch(&summary, &self.model)?.is_break() {
                 let verdict = self.verdict(batches, number);
                 return Ok(self.ended(TrainingEnd::Stopped, verdict));
@@ -576,7 +603,8 @@ impl<L: TrainerModel> Trainer<L> {
         if !self.has_verdict {
             return None;
         }
-        let verdict = self.model.verdict(&mut batches.epoch(epoch, 0));
+        let lowest = self.in_best_epoch.unwrap_or(f64::INFINITY);
+        let verdict = self.model.verdict(&mut batches.epoch(epoch, 0), lowest);
         let verdict = verdict.unwrap_or_else(|error| {
             log::warn!("the fit was not judged: {error}");
             None

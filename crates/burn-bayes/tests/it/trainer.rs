@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use burn::module::Module;
-use burn::nn::{Linear, LinearConfig};
+use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::optim::{AdamConfig, SgdConfig};
 use burn::tensor::Tensor;
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
@@ -511,6 +511,41 @@ fn a_bound_that_no_longer_improves_ends_the_training() {
 
     let error = BoundPatience::new(prior, 0, 1).unwrap_err();
     assert!(error.to_string().starts_with("window"), "{error}");
+}
+
+/// A line with dropout, whose weights are not initialised yet.
+#[derive(Module, Debug)]
+struct Dropped {
+    layer: Linear,
+    dropout: Dropout,
+}
+
+impl TrainStep for Dropped {
+    type Input = Batch;
+    type Output = RegressionOutput;
+
+    fn step(&self, (inputs, targets): Batch) -> TrainOutput<RegressionOutput> {
+        let output = self.layer.forward(self.dropout.forward(inputs));
+        let loss = GaussianNll::new(1.0).forward(output.clone(), targets.clone());
+        let output = RegressionOutput::new(loss.clone(), output, targets);
+        TrainOutput::new(self, loss.backward(), output)
+    }
+}
+
+impl TrainerModel for Dropped {}
+
+#[test]
+fn lazy_weights_take_no_random_numbers_of_the_first_step() {
+    let model = Dropped {
+        layer: LinearConfig::new(2, 1).init(&autodiff()),
+        dropout: DropoutConfig::new(0.5).init(),
+    };
+    // Clones share their initialisation, which the first training makes.
+    let [first, second] = [model.clone(), model].map(|model| {
+        let run = trainer(model).run(&Rows { bad: false }, &mut Unobserved);
+        state(&run.unwrap().trainer.into_model())
+    });
+    assert_eq!(first, second);
 }
 
 #[test]

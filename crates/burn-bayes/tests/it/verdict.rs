@@ -162,7 +162,7 @@ fn draws_that_destroy_the_fit_are_said_at_the_end_of_a_training() {
     let draws = verdict.draws.unwrap();
     assert!(verdict.is_unusable() && draws.is_destroyed());
     assert!((draws.constant.unwrap() - 2_f64.ln()).abs() < 1e-12);
-    assert!(draws.at_mean < 0.01 && draws.at_draws > 1.0, "{draws:?}");
+    assert!(draws.least() < 0.01 && draws.at_draws > 1.0, "{draws:?}");
 
     let lines = logged(|| drop(run(0.02)));
     assert_eq!(lines, [""; 0]);
