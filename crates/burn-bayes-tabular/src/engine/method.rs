@@ -14,6 +14,9 @@ use super::prior::prior;
 use crate::error::Result;
 use crate::settings::{FitSettings, Method, refused};
 
+/// The number of weights per row from which on the posterior of a network has the library's effective sample size, that of
+/// its weights. With N, that of the rows, the divergence outweighs the likelihood there; with fewer weights, N is better.
+const WIDE: usize = 20;
 /// The largest fraction of a training in which only the mean learns.
 const MEAN_STAGE: f64 = 0.3;
 /// The approximate number of SWAG iterates if the last quarter of training has fewer epochs; many times
@@ -48,7 +51,9 @@ impl MethodConfig {
     pub(super) fn new(settings: &FitSettings, rows: usize, weights: usize) -> Result<Self> {
         let rank = rank(settings, weights)?.unwrap_or(0);
         Ok(match settings.method {
-            Method::Vifa | Method::MeanField => Self::Vifa(vifa(settings, rows).with_rank(rank)),
+            Method::Vifa | Method::MeanField => {
+                Self::Vifa(vifa(settings, rows, weights).with_rank(rank))
+            }
             Method::Vafc => Self::Vifa(variational(VifaConfig::vafc(rows, rank), settings)),
             Method::Swag => Self::Swag(swag(settings, rows).with_max_rank(rank)),
             Method::FactorAnalysis => {
@@ -58,7 +63,7 @@ impl MethodConfig {
                 Self::Slang(slang(settings, rows, weights).with_rank(rank))
             }
             Method::Von => Self::Von(von(settings, rows, weights)),
-            Method::Vadam => Self::Vadam(vadam(settings, rows)),
+            Method::Vadam => Self::Vadam(vadam(settings, rows, weights)),
             Method::Ivon => Self::Ivon(ivon(settings, rows, weights)),
             Method::Nagvac => Self::Nagvac(nagvac(settings, rows, weights)),
             Method::Laplace => Self::Laplace(laplace(settings, rows, rank)),
@@ -105,12 +110,21 @@ pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
     }
 }
 
-fn vifa(settings: &FitSettings, rows: usize) -> VifaConfig {
+/// λ: N, or the library's default for wide networks.
+fn ess(settings: &FitSettings, rows: usize, weights: usize) -> Option<f64> {
+    let is_wide = !settings.model.hidden.is_empty() && weights > WIDE * rows;
+    (!is_wide).then_some(rows as f64)
+}
+
+fn vifa(settings: &FitSettings, rows: usize, weights: usize) -> VifaConfig {
     let preset = settings.preset();
-    variational(VifaConfig::new(rows).with_ess(Some(rows as f64)), settings)
-        .with_antithetic(preset.draws.is_multiple_of(2))
-        .with_mean_stage(mean_stage(settings, rows))
-        .with_initial_deviation(preset.initial_deviation())
+    variational(
+        VifaConfig::new(rows).with_ess(ess(settings, rows, weights)),
+        settings,
+    )
+    .with_antithetic(preset.draws.is_multiple_of(2))
+    .with_mean_stage(mean_stage(settings, rows))
+    .with_initial_deviation(preset.initial_deviation())
 }
 
 fn mean_stage(settings: &FitSettings, rows: usize) -> MeanStage {
@@ -165,7 +179,7 @@ fn slang(settings: &FitSettings, rows: usize, weights: usize) -> SlangConfig {
             .with_radius(published_radius(weights))
             .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
         None => SlangConfig::new(rows)
-            .with_ess(Some(rows as f64))
+            .with_ess(ess(settings, rows, weights))
             .with_mean_stage(mean_stage(settings, rows)),
     };
     config
@@ -184,7 +198,7 @@ fn von(settings: &FitSettings, rows: usize, weights: usize) -> VonConfig {
             .with_radius(published_radius(weights))
             .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
         None => VonConfig::new(rows)
-            .with_ess(Some(rows as f64))
+            .with_ess(ess(settings, rows, weights))
             .with_mean_stage(mean_stage(settings, rows)),
     };
     config
@@ -197,14 +211,14 @@ fn von(settings: &FitSettings, rows: usize, weights: usize) -> VonConfig {
 }
 
 /// In two stages, or in one, as published, if the initial deviation is given.
-fn vadam(settings: &FitSettings, rows: usize) -> VadamConfig {
+fn vadam(settings: &FitSettings, rows: usize, weights: usize) -> VadamConfig {
     let preset = settings.preset();
     let config = match settings.initial_deviation {
         Some(deviation) => VadamConfig::paper(rows)
             .with_square_scale(Some(settings.batch_size as f64))
             .with_initial_precision(deviation.powi(-2)),
         None => VadamConfig::new(rows)
-            .with_ess(Some(rows as f64))
+            .with_ess(ess(settings, rows, weights))
             .with_mean_stage(mean_stage(settings, rows)),
     };
     config
@@ -228,7 +242,7 @@ fn ivon(settings: &FitSettings, rows: usize, weights: usize) -> IvonConfig {
             .with_radius(published_radius(weights))
             .with_initial_hessian(Some(deviation.powi(-2) / rows as f64)),
         None => IvonConfig::new(rows)
-            .with_ess(Some(rows as f64))
+            .with_ess(ess(settings, rows, weights))
             .with_mean_stage(mean_stage(settings, rows)),
     };
     config
@@ -245,12 +259,12 @@ fn nagvac(settings: &FitSettings, rows: usize, weights: usize) -> NagvacConfig {
     let preset = settings.preset();
     let config = match settings.initial_deviation {
         Some(deviation) => NagvacConfig::new(rows)
-            .with_ess(Some(rows as f64))
+            .with_ess(ess(settings, rows, weights))
             .with_mean_stage(MeanStage::None)
             .with_radius(published_radius(weights))
             .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
         None => NagvacConfig::new(rows)
-            .with_ess(Some(rows as f64))
+            .with_ess(ess(settings, rows, weights))
             .with_mean_stage(mean_stage(settings, rows)),
     };
     config

@@ -196,10 +196,17 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
         self
     }
 
-    /// Whether the posterior's weights are averages of iterates, so that running statistics, which belong to iterates, are
-    /// not exactly theirs.
-    fn averages_iterates(&self) -> bool {
-        false
+    /// Whether a training step evaluates draws of the weights, which perturb them as dropout would. If not, it is an ordinary
+    /// step, with the model's dropout.
+    fn perturbs_weights(&self) -> bool {
+        true
+    }
+
+    /// Whether step number `step` (from 1) uses the running statistics of batch norm as they are, so that they belong to
+    /// all weights of the posterior. By default, every step after the first of several stages.
+    fn freezes_statistics(&self, step: u64) -> bool {
+        let _ = step;
+        matches!(self.stage(), Stage::Scale | Stage::Posterior)
     }
 
     /// The parameters and running statistics outside the layout whose values it keeps after optimiser step number `step`

@@ -5,7 +5,7 @@
 //! * W_m = W ∘ r_m s_mᵀ, with r_m of length a and s_m of length b, broadcast over further axes,
 //!
 //! and its own vectors (biases, scales of normalisations). The loss is the mean over the M members of their mean
-//! negative log-likelihood and α/2N ‖θ_m‖², the penalty of the prior on all weights θ_m of a member. With the gradient
+//! negative log-likelihood and α/2λ ‖θ_m‖², the penalty of the prior on all weights θ_m of a member. With the gradient
 //! G_m of both at member m, its gradients are
 //!
 //! * ∂W = 1/M Σ_m G_m ∘ r_m s_mᵀ, ∂r_m = 1/M (G_m ∘ W) s_m, ∂s_m = 1/M (G_m ∘ W)ᵀ r_m.
@@ -26,7 +26,7 @@
 //! | W | `shared` |
 //! | r_m, s_m and the vectors | row m of `own` |
 //! | M | `members` |
-//! | N | `train_len` |
+//! | N, λ | `train_len`, `ess` |
 //! | α | `prior` |
 
 mod pieces;
@@ -80,6 +80,9 @@ pub struct BatchEnsembleConfig {
     pub train_len: usize,
     /// M, the number of members. Paper: 4.
     pub members: usize,
+    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the prior; by default the larger
+    /// of N and the number of weights. Paper: N.
+    pub ess: Option<f64>,
     /// The prior over the weights of a member.
     #[config(default = "Prior::isotropic(1.0)")]
     pub prior: Prior,
@@ -101,6 +104,7 @@ impl BatchEnsembleConfig {
     /// Checks the settings. The error names the field.
     pub fn validate(&self) -> Result<()> {
         counts([("train_len", self.train_len), ("members", self.members)])?;
+        positive("ess", self.ess.unwrap_or(1.0))?;
         match self.initial_rank_one {
             InitialRankOne::Signs => Ok(()),
             InitialRankOne::NearOne(deviation) => positive("initial_rank_one", deviation),
@@ -117,6 +121,7 @@ impl BatchEnsembleConfig {
         self.validate()?;
         let noise = Noise::new(self.seed, self.noise);
         let setup = Setup::new(model, &self.group, self.train_len, noise)?
+            .with_ess(self.ess)
             .with_settings(&self.clone().with_group(ParamGroup::all()));
         let weights = setup.layout.flatten(model)?;
         let prior = self.prior.resolve(&setup.layout)?;
@@ -242,6 +247,10 @@ impl Algorithm for BatchEnsemble {
         &self.settings.setup
     }
 
+    fn perturbs_weights(&self) -> bool {
+        false
+    }
+
     fn posterior(&self, _step: u64) -> Result<Mixture<PointPosterior>> {
         let layout = &self.setup().layout;
         let members = self.all_weights().enumerate().map(|(member, weights)| {
@@ -302,7 +311,7 @@ impl FromGradients for BatchEnsemble {
         } = self.settings.as_ref();
         let share = 1.0 / config.members as f64;
         let precisions = prior.expanded(&self.own.val().device().inner());
-        let penalty = precisions.div_scalar(setup.train_len as f64);
+        let penalty = precisions.div_scalar(setup.ess);
         let mut of_shared: Option<Tensor<1>> = None;
         let mut of_own = Vec::with_capacity(gradients.len());
         let draws = proposal.draws.into_iter().zip(gradients);
@@ -389,7 +398,7 @@ mod tests {
 
     /// The mean over members of the linear losses and the penalty of the prior.
     fn loss(ensemble: &BatchEnsemble) -> f64 {
-        let penalty = 0.5 * PRECISION / ensemble.setup().train_len as f64;
+        let penalty = 0.5 * PRECISION / ensemble.setup().ess;
         let members = ensemble.all_weights().zip(0..);
         let losses = members.map(|(weights, member)| {
             let direction = values(&direction(member, weights.dims()[0]));

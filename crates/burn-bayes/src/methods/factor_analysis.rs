@@ -188,8 +188,12 @@ impl Algorithm for FactorAnalysis {
         &self.settings.setup
     }
 
-    fn averages_iterates(&self) -> bool {
-        true
+    fn perturbs_weights(&self) -> bool {
+        false
+    }
+
+    fn freezes_statistics(&self, step: u64) -> bool {
+        step >= self.config().start
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {

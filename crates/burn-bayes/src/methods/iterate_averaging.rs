@@ -160,6 +160,10 @@ impl Algorithm for IterateAveraging {
         &self.settings.setup
     }
 
+    fn perturbs_weights(&self) -> bool {
+        false
+    }
+
     fn posterior(&self, step: u64) -> Result<Mixture<PointPosterior>> {
         let IterateAveragingConfig { start, window, .. } = *self.config();
         let most = self.config().max_samples;
@@ -173,8 +177,8 @@ impl Algorithm for IterateAveraging {
         self.samples.mixture(&self.setup().layout, ended.min(most))
     }
 
-    fn averages_iterates(&self) -> bool {
-        true
+    fn freezes_statistics(&self, step: u64) -> bool {
+        step >= self.config().start
     }
 
     fn wants_state(&self, step: u64) -> Option<&Arc<Layout>> {

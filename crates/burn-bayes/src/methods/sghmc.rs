@@ -1,12 +1,20 @@
 //! SGHMC and SGLD: samples from the posterior by gradient steps with noise (Chen et al. 2014; Welling and Teh 2011).
 //!
-//! With the gradient g of the mean negative log-likelihood of a mini-batch at θ,
+//! With the gradient g of the mean negative log-likelihood of a mini-batch at θ and a diagonal matrix P,
 //!
-//! * v ← (1−φ) v − ℓ (g + α⊙θ/N) + √(2φℓT/N) ε with ε ~ N(0, I)
+//! * v ← (1−φ) v − ℓ P⊙(g + α⊙θ/λ) + √(2φℓT P/λ)⊙ε with ε ~ N(0, I)
 //! * θ ← θ + v
 //!
-//! For a small ℓ and exact gradients, θ is distributed as p(θ | D)^(1/T). SGLD is φ = 1, without a memory in v. The
-//! papers' step sizes are ℓ/N (SGHMC) and 2ℓ/N (SGLD); ℓ has the scale of the learning rate of gradient descent.
+//! For a small ℓ, exact gradients and λ = N, θ is distributed as p(θ | D)^(1/T) with every P. SGLD is φ = 1, without a
+//! memory in v. The papers have P = 1 and the step sizes ℓ/N (SGHMC) and 2ℓ/N (SGLD), so that ℓ has the scale of the
+//! learning rate of gradient descent, which depends on the model.
+//!
+//! At equilibrium, every weight that the data determine adds T/2 nats to the loss of the N examples together, so with
+//! many more weights than examples the samples of the posterior itself predict little. As for the other methods, λ is
+//! by default the larger of N and the number of weights.
+//! **Stages.** Gradient descent takes long to a mode, and its largest rate depends on the layers. So Adam trains the weights
+//! first, and then the variances σ² of a Gaussian around them are found ([`Stages`]). P = λσ² stays: with it, ℓ is a
+//! fraction of the distance to the mode of a weight's conditional distribution. Samples are taken after both stages.
 //!
 //! Mini-batches add noise of their own, of which nothing is subtracted (β̂ = 0 in the paper), so a large ℓ or small
 //! mini-batches make the samples too wide. A [`SamplingSchedule`] says which θ are samples, and whether ℓ falls in
@@ -16,8 +24,8 @@
 //!
 //! | symbol | field |
 //! |---|---|
-//! | θ, v | `position`, `velocity` |
-//! | N | `train_len` |
+//! | θ, v, P | `position`, `velocity`, `preconditioner` |
+//! | N, λ | `train_len`, `ess` |
 //! | α | `prior` |
 //! | φ, T | `friction`, `temperature` |
 //! | ℓ | the optimiser's learning rate, times the schedule's |
@@ -34,17 +42,20 @@ use burn_bayes_graph::Layout;
 
 pub use self::schedule::SamplingSchedule;
 use super::algorithm::{
-    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
-    take_sum,
+    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, Stage, StepId,
+    Update, joined, take_sum,
 };
-use super::checks::{above_zero, counts, not_negative};
+use super::average::{Average, Averaging, Iterate};
+use super::checks::{above_zero, counts, not_negative, positive};
+use super::mean_stage::MeanStage;
 use super::samples::Samples;
+use super::stages::{StageEvent, StageSettings, StageSignal, Staged, Stages};
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
 use crate::memory::MemoryPlan;
 use crate::noise::{Noise, NoiseSource};
 use crate::posterior::{Mixture, PointPosterior};
-use crate::prior::{Prior, PriorPrecisions};
+use crate::prior::Prior;
 
 /// Settings of SGHMC and SGLD.
 ///
@@ -66,6 +77,9 @@ pub struct SghmcConfig {
     pub train_len: usize,
     /// The weights that are samples.
     pub schedule: SamplingSchedule,
+    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the prior and the noise; by default the larger of N
+    /// and the number of weights. Paper: N.
+    pub ess: Option<f64>,
     /// The maximum number of samples kept; later ones replace the oldest.
     #[config(default = 20)]
     pub max_samples: usize,
@@ -78,6 +92,12 @@ pub struct SghmcConfig {
     /// The prior over the weights.
     #[config(default = "Prior::isotropic(1.0)")]
     pub prior: Prior,
+    /// The first stage, in which Adam trains the weights without noise. Paper: none.
+    #[config(default = "MeanStage::UntilArrival { at_most: None }")]
+    pub mean_stage: MeanStage,
+    /// The learning rate of the first stage.
+    #[config(default = 0.01)]
+    pub mean_stage_rate: f64,
     /// The parameters that get a posterior; the others stay point estimates.
     #[config(default = "ParamGroup::all()")]
     pub group: ParamGroup,
@@ -90,6 +110,13 @@ pub struct SghmcConfig {
 }
 
 impl SghmcConfig {
+    /// The published algorithms: without a first stage.
+    pub fn paper(train_len: usize, schedule: SamplingSchedule) -> Self {
+        Self::new(train_len, schedule)
+            .with_ess(Some(train_len as f64))
+            .with_mean_stage(MeanStage::None)
+    }
+
     /// SGLD: no velocity.
     pub fn sgld(train_len: usize, schedule: SamplingSchedule) -> Self {
         Self::new(train_len, schedule).with_friction(1.0)
@@ -107,12 +134,15 @@ impl SghmcConfig {
             let problem = format!("is {}; it must be at most 1", self.friction);
             return Err(Error::config("friction", problem));
         }
+        positive("ess", self.ess.unwrap_or(1.0))?;
+        positive("mean_stage_rate", self.mean_stage_rate)?;
         not_negative("temperature", self.temperature)
     }
 
     /// The memory needed to train `weights` weights, without the model's activations.
     pub fn memory(&self, weights: usize) -> MemoryPlan {
-        let mut plan = MemoryPlan::natural(weights, 0, 0, 5);
+        let mut plan = MemoryPlan::natural(weights, 0, 1, 5);
+        plan.parameters += self.stages().bytes(weights, 0);
         // A step that keeps a sample has the old and the new rows.
         let samples = self.max_samples * weights * size_of::<f32>();
         plan.parameters += samples;
@@ -120,24 +150,30 @@ impl SghmcConfig {
         plan
     }
 
+    fn stages(&self) -> StageSettings {
+        StageSettings::new(self.train_len, self.mean_stage, Averaging::None)
+            .with_adam(self.mean_stage_rate, false)
+    }
+
     /// The algorithm for the weights of `model`.
     pub fn build<M: Module>(&self, model: &M) -> Result<Sghmc> {
         self.validate()?;
         let noise = Noise::new(self.seed, self.noise);
         let setup = Setup::new(model, &self.group, self.train_len, noise)?
+            .with_ess(self.ess)
             .with_settings(&self.clone().with_group(ParamGroup::all()));
-        let prior = self.prior.resolve(&setup.layout)?;
         let position = setup.layout.flatten(model)?;
         let device = position.device();
+        let average = Average::new(Iterate::of_mean(position.clone()));
         Ok(Sghmc {
+            stages: Stages::new(self.stages(), &setup, &self.prior, average)?,
             velocity: buffer(position.zeros_like()),
+            preconditioner: buffer(position.ones_like()),
             position: buffer(position),
             samples: Samples::new(self.max_samples, model, &setup.layout, &device),
-            examples: buffer(Tensor::zeros([1], &device)),
             settings: Arc::new(Settings {
                 config: self.clone(),
                 setup,
-                prior,
             }),
         })
     }
@@ -148,9 +184,9 @@ impl SghmcConfig {
 pub struct Sghmc {
     position: Param<Tensor<1>>,
     velocity: Param<Tensor<1>>,
+    preconditioner: Param<Tensor<1>>,
     samples: Samples,
-    /// Its id is that of the number of examples of a step; the value is unused.
-    examples: Param<Tensor<1>>,
+    stages: Stages,
     #[module(skip)]
     settings: Arc<Settings>,
 }
@@ -159,7 +195,6 @@ pub struct Sghmc {
 struct Settings {
     config: SghmcConfig,
     setup: Setup,
-    prior: PriorPrecisions,
 }
 
 /// A step of SGHMC, before the learning rate is applied.
@@ -167,7 +202,7 @@ struct Settings {
 pub struct SghmcStep {
     /// The number of the step, from 1.
     step: u64,
-    /// g + α⊙θ/N.
+    /// g + α⊙θ/λ.
     gradient: Tensor<1>,
 }
 
@@ -177,10 +212,19 @@ impl Sghmc {
         &self.settings.config
     }
 
+    /// The number of samples taken in `step` steps. There are none in the first stages.
+    fn taken(&self, step: u64) -> u64 {
+        let schedule = &self.config().schedule;
+        match self.stages.is_learning_posterior() {
+            true => schedule.taken(step) - schedule.taken(self.stages.posterior_since().min(step)),
+            false => 0,
+        }
+    }
+
     /// The number of the sample that is taken after optimiser step number `step`, from 1.
     fn sample_after(&self, step: u64) -> Option<u64> {
-        let schedule = &self.config().schedule;
-        schedule.takes(step).then(|| schedule.taken(step))
+        let is_taken = self.config().schedule.takes(step);
+        Some(self.taken(step)).filter(|&number| is_taken && number > 0)
     }
 
     /// The position as the sample of this step, if one is taken.
@@ -192,21 +236,45 @@ impl Sghmc {
         self
     }
 
+    fn preconditioner(&self) -> Tensor<1> {
+        self.preconditioner.val().without_autodiff()
+    }
+
+    /// σ², the variances of the Gaussian around the position.
+    fn variance(&self) -> Tensor<1> {
+        self.preconditioner().div_scalar(self.setup().ess)
+    }
+
     /// The number of samples that the posterior has after `step` steps.
     pub fn samples(&self, step: u64) -> usize {
-        let config = self.config();
-        let taken = usize::try_from(config.schedule.taken(step));
-        taken.map_or(config.max_samples, |taken| taken.min(config.max_samples))
+        let most = self.config().max_samples;
+        let taken = usize::try_from(self.taken(step));
+        taken.map_or(most, |taken| taken.min(most))
     }
 }
 
 impl Algorithm for Sghmc {
     type Signal = MeanGradients;
     type Posterior = Mixture<PointPosterior>;
-    type ClosedForm = SghmcStep;
+    type ClosedForm = Staged<SghmcStep>;
 
     fn setup(&self) -> &Setup {
         &self.settings.setup
+    }
+
+    fn stages(&self) -> Option<&Stages> {
+        Some(&self.stages)
+    }
+
+    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
+        Self {
+            stages: change(self.stages),
+            ..self
+        }
+    }
+
+    fn perturbs_weights(&self) -> bool {
+        false
     }
 
     fn posterior(&self, step: u64) -> Result<Mixture<PointPosterior>> {
@@ -232,45 +300,58 @@ impl Algorithm for Sghmc {
         self
     }
 
-    fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let Settings { config, setup, .. } = self.settings.as_ref();
-        let settings = Settings {
-            config: config.clone().with_prior(prior.clone()),
-            setup: setup.clone(),
-            prior: prior.resolve(&setup.layout)?,
-        };
-        Ok(Self {
-            settings: Arc::new(settings),
-            ..self
-        })
-    }
-
-    fn update_from_sum(&self, step: u64, gradients: &mut GradAdaptor) -> Result<Option<SghmcStep>> {
+    fn update_from_sum(
+        &self,
+        step: u64,
+        gradients: &mut GradAdaptor,
+    ) -> Result<Option<Self::ClosedForm>> {
+        let (stages, setup) = (&self.stages, self.setup());
+        if let Some(update) = stages.update_from_sum(setup, step, &self.position, gradients)? {
+            return Ok(Some(Staged::Stage(update)));
+        }
         let position = self.position.val().without_autodiff();
         let device = position.device();
         let sum = take_sum(gradients, &self.position, &device);
-        let Some((sum, examples)) = sum.zip(take_sum(gradients, &self.examples, &device)) else {
+        let Some((sum, examples)) = sum.zip(stages.take_examples(gradients, &device)) else {
             return Ok(None);
         };
-        let Settings { setup, prior, .. } = self.settings.as_ref();
-        let share = prior.tensor(&device).div_scalar(setup.train_len as f64);
+        let share = stages.prior().tensor(&device).div_scalar(setup.ess);
         let gradient = sum / examples + share * position;
         // One number read from the device; it is not finite if any element is not finite.
         let size: f64 = gradient.clone().sum().into_scalar();
         match size.is_finite() {
-            true => Ok(Some(SghmcStep { step, gradient })),
+            true => Ok(Some(Staged::Posterior(SghmcStep { step, gradient }))),
             false => Err(setup.non_finite(step, gradient)),
         }
     }
 
-    fn apply_step(mut self, update: SghmcStep, learning_rate: f64) -> Self {
-        let SghmcStep { step, gradient } = update;
-        let Settings { config, setup, .. } = self.settings.as_ref();
+    fn apply_step(mut self, update: Self::ClosedForm, learning_rate: f64) -> Self {
+        let Settings { config, setup } = self.settings.as_ref();
+        let SghmcStep { step, gradient } = match update {
+            Staged::Posterior(step) => step,
+            Staged::Stage(update) => {
+                let preconditioner = self.preconditioner();
+                let (stages, position, event) = self.stages.apply(setup, update, self.position);
+                let found = match event {
+                    StageEvent::Start(curvature) => {
+                        let precision = stages.start(setup, curvature);
+                        precision.recip().mul_scalar(setup.ess)
+                    }
+                    StageEvent::Rescale(factors) => preconditioner * factors,
+                    StageEvent::Nothing => preconditioner,
+                };
+                self.preconditioner = updated(self.preconditioner, |_| found);
+                self.stages = stages;
+                self.position = position;
+                return self;
+            }
+        };
         let rate = learning_rate * config.schedule.rate(step);
-        let mut push = gradient.mul_scalar(-rate);
+        let preconditioner = self.preconditioner();
+        let mut push = (gradient * preconditioner.clone()).mul_scalar(-rate);
         if config.schedule.is_noisy(step) && config.temperature > 0.0 {
             let variance = 2.0 * config.friction * rate * config.temperature;
-            let deviation = (variance / setup.train_len as f64).sqrt();
+            let deviation = (variance / setup.ess).sqrt();
             let id = StepId {
                 step: step - 1,
                 pass: 0,
@@ -278,7 +359,7 @@ impl Algorithm for Sghmc {
             let normals = id
                 .noise(setup.noise)
                 .normal(setup.layout.len(), &push.device());
-            push = push + normals.mul_scalar(deviation);
+            push = push + (normals * preconditioner.sqrt()).mul_scalar(deviation);
         }
         let kept = 1.0 - config.friction;
         self.velocity = updated(self.velocity, |velocity| velocity.mul_scalar(kept) + push);
@@ -291,8 +372,18 @@ impl Algorithm for Sghmc {
 impl FromGradients for Sghmc {
     fn propose(&self, id: StepId) -> Result<Proposal> {
         let weights = self.position.val().without_autodiff();
-        let noise = id.noise(self.setup().noise);
-        Ok(Proposal::new(id, vec![Draw { weights, noise }]))
+        if self.stage() != Stage::Scale {
+            let noise = id.noise(self.setup().noise);
+            return Ok(Proposal::new(id, vec![Draw { weights, noise }]));
+        }
+        let noises = self.stages.noises(self.setup(), id, 1, false);
+        let deviation = self.variance().sqrt();
+        let draws = noises.into_iter().map(|noise| {
+            let normals = noise.normal(self.setup().layout.len(), &weights.device());
+            let weights = weights.clone() + normals * deviation.clone();
+            Draw { weights, noise }
+        });
+        Ok(Proposal::new(id, draws.collect()))
     }
 
     /// The sum over examples of their gradients, and the number of examples.
@@ -301,15 +392,15 @@ impl FromGradients for Sghmc {
         proposal: Proposal,
         gradients: GradientPieces,
         batch_size: usize,
-    ) -> Result<Update<SghmcStep>> {
-        let _ = proposal;
-        let gradient = gradients.into_iter().next();
-        let gradient = gradient.ok_or_else(|| Error::config("draws", "gave no gradients"))?;
-        let sum = Tensor::cat(gradient, 0).mul_scalar(batch_size as f64);
-        let examples = Tensor::<1>::from_data([batch_size as f32], &sum.device());
+    ) -> Result<Update<Self::ClosedForm>> {
+        let gradients = joined(gradients);
         let mut sums = GradientsParams::new();
-        sums.register(self.position.id, sum);
-        sums.register(self.examples.id, examples);
+        let position = || self.position.val().without_autodiff();
+        let gaussian = || (position(), self.variance());
+        let signal = (self.stages).signal(self.setup(), &proposal, &gradients, gaussian);
+        // After the stages, a step learns from the same sum of gradients as in the first.
+        let signal = signal.or_else(|| gradients.into_iter().next().map(StageSignal::Mean));
+        (self.stages).register(signal, batch_size, &self.position, &mut sums);
         Ok(Update::Gradients(sums))
     }
 
@@ -373,7 +464,7 @@ mod tests {
         const BURN_IN: u64 = 500;
         let (precision, alpha, rate) = (8.0, 2.0, 0.5);
         for friction in [1.0, 0.2] {
-            let config = SghmcConfig::new(ROWS, constant(STEPS, 1))
+            let config = SghmcConfig::paper(ROWS, constant(STEPS, 1))
                 .with_friction(friction)
                 .with_prior(Prior::isotropic(alpha));
             let mut sghmc = built(&config, WEIGHTS);
@@ -402,7 +493,7 @@ mod tests {
 
     #[test]
     fn without_noise_a_step_is_gradient_descent_with_momentum() {
-        let config = SghmcConfig::new(ROWS, constant(1, 1))
+        let config = SghmcConfig::paper(ROWS, constant(1, 1))
             .with_temperature(0.0)
             .with_friction(0.25)
             .with_prior(Prior::isotropic(5.0));
@@ -426,7 +517,9 @@ mod tests {
 
     #[test]
     fn the_last_samples_are_kept() {
-        let config = SghmcConfig::sgld(ROWS, constant(2, 2)).with_max_samples(3);
+        let config = SghmcConfig::paper(ROWS, constant(2, 2))
+            .with_friction(1.0)
+            .with_max_samples(3);
         let mut sghmc = built(&config, 2);
         let mut visited = Vec::new();
         for step in 1..=9 {
@@ -450,7 +543,7 @@ mod tests {
 
     #[test]
     fn a_rejected_step_at_a_sampling_time_keeps_the_position_as_the_sample() {
-        let mut sghmc = built(&SghmcConfig::new(ROWS, constant(1, 1)), 2);
+        let mut sghmc = built(&SghmcConfig::paper(ROWS, constant(1, 1)), 2);
         let gradient = position(&sghmc);
         sghmc = stepped(sghmc, 1, 0.1, gradient, ROWS).after_step(2);
         let posterior = sghmc.posterior(2).unwrap();
@@ -462,7 +555,7 @@ mod tests {
 
     #[test]
     fn before_the_first_sample_the_posterior_is_the_current_weights() {
-        let sghmc = built(&SghmcConfig::new(ROWS, constant(100, 1)), 4);
+        let sghmc = built(&SghmcConfig::paper(ROWS, constant(100, 1)), 4);
         let mean = sghmc.posterior(99).unwrap().mean_weights().unwrap();
         let found: Vec<f32> = mean.try_into_vec_as().unwrap();
         let expected: Vec<f32> = position(&sghmc).try_into_vec_as().unwrap();
@@ -471,7 +564,7 @@ mod tests {
 
     #[test]
     fn a_gradient_that_is_not_finite_is_refused() {
-        let sghmc = built(&SghmcConfig::new(ROWS, constant(1, 1)), 2);
+        let sghmc = built(&SghmcConfig::paper(ROWS, constant(1, 1)), 2);
         let bad = Tensor::<1>::full([2], f32::NAN, &Device::default());
         let proposal = sghmc.propose(StepId::default()).unwrap();
         let update = sghmc.step(proposal, vec![vec![bad]], 1).unwrap();
@@ -487,10 +580,10 @@ mod tests {
 
     #[test]
     fn refused_settings_name_their_field() {
-        let config = SghmcConfig::new(ROWS, constant(1, 1));
+        let config = SghmcConfig::paper(ROWS, constant(1, 1));
         let cases = [
-            (SghmcConfig::new(0, constant(1, 1)), "train_len"),
-            (SghmcConfig::new(ROWS, constant(0, 1)), "start"),
+            (SghmcConfig::paper(0, constant(1, 1)), "train_len"),
+            (SghmcConfig::paper(ROWS, constant(0, 1)), "start"),
             (config.clone().with_max_samples(0), "max_samples"),
             (config.clone().with_friction(0.0), "friction"),
             (config.clone().with_friction(1.5), "friction"),

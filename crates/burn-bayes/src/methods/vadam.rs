@@ -5,11 +5,14 @@
 //!
 //! * m ← γ₁ m + (1−γ₁)(g + α⊙μ/N)
 //! * s ← γ₂ s + (1−γ₂) M g², M the number of examples in the batch
-//! * μ ← μ − η m̂/(√(ŝ/κ) + α/N), m̂ = m/(1−γ₁ᵗ), ŝ = s/(1−γ₂ᵗ)
+//! * μ ← μ − η m̂/(√(â/κ) + α/N), m̂ = m/(1−γ₁ᵗ), â = a/(1−γ₂ᵗ), a = s
 //!
 //! This is VON with the squared mean gradient as curvature, and with Adam's momentum, bias
 //! correction and square root. The paper has M = κ = 1 and p₀ = 0; the initial precision p₀ decays
 //! as s builds up.
+//!
+//! The step divides by the square root of an average of its own, a ← γ₂ a + (1−γ₂) M g², which equals s until the second
+//! stage: the precision of a fit is no measure of its gradients.
 //!
 //! g² is not the Hessian. For M examples E\[g²\] = ḡ² + V/M, where ḡ and V are the mean and
 //! variance of single gradients, so small mini-batches have a larger g². The weight M corrects
@@ -22,7 +25,7 @@
 //!
 //! | symbol | field |
 //! |---|---|
-//! | μ, m, s | `mean`, `moment`, `scale` |
+//! | μ, m, s, a | `mean`, `moment`, `scale`, `square` |
 //! | N | `train_len` |
 //! | α | `prior` |
 //! | κ | `square_scale` |
@@ -132,7 +135,7 @@ impl VadamConfig {
     /// The memory needed to train `weights` weights, without the model's activations.
     pub fn memory(&self, weights: usize) -> MemoryPlan {
         // The model, the draws, the mean gradient, the prior's gradient, and the new values.
-        let mut plan = MemoryPlan::natural(weights, 0, 1, self.draws + 5);
+        let mut plan = MemoryPlan::natural(weights, 0, 2, self.draws + 5);
         plan.parameters += self.stages().bytes(weights, weights);
         plan
     }
@@ -158,6 +161,7 @@ impl VadamConfig {
         Ok(Vadam {
             moment: buffer(mean.zeros_like()),
             scale: buffer(mean.zeros_like()),
+            square: buffer(mean.zeros_like()),
             steps: Recorded::new(0, &mean.device()),
             stages: Stages::new(
                 self.stages(),
@@ -180,7 +184,8 @@ pub struct Vadam {
     mean: Param<Tensor<1>>,
     moment: Param<Tensor<1>>,
     scale: Param<Tensor<1>>,
-    /// Steps that m and s have taken in.
+    square: Param<Tensor<1>>,
+    /// Steps that the averages have taken in.
     steps: Recorded<u64>,
     stages: Stages,
     #[module(skip)]
@@ -197,6 +202,7 @@ pub struct VadamStep {
     direction: Tensor<1>,
     moment: Tensor<1>,
     scale: Tensor<1>,
+    square: Tensor<1>,
 }
 
 #[derive(Debug)]
@@ -292,26 +298,22 @@ impl Algorithm for Vadam {
     }
 
     fn apply_step(mut self, update: Self::ClosedForm, learning_rate: f64) -> Self {
-        let VadamStep {
-            step,
-            examples,
-            direction,
-            moment,
-            scale,
-        } = match update {
+        let made = match update {
             Staged::Stage(update) => return self.with_stage(update),
-            Staged::Posterior(update) => update,
+            Staged::Posterior(made) => made,
         };
-        self.mean = updated(self.mean, |mean| mean - direction.mul_scalar(learning_rate));
-        self.moment = updated(self.moment, |_| moment);
-        self.scale = updated(self.scale, |_| scale);
+        let change = made.direction.mul_scalar(learning_rate);
+        self.mean = updated(self.mean, |mean| mean - change);
+        self.moment = updated(self.moment, |_| made.moment);
+        self.scale = updated(self.scale, |_| made.scale);
+        self.square = updated(self.square, |_| made.square);
         let steps = self.steps.value() + 1;
         self.steps = self.steps.with_value(steps);
         let mean = self.mean.val().without_autodiff();
-        let stages = self.stages.with_examples(examples as u64);
-        let (stages, is_over) = stages.with_mean(step, &mean);
+        let stages = self.stages.with_examples(made.examples as u64);
+        let (stages, is_over) = stages.with_mean(made.step, &mean);
         if !is_over {
-            self.stages = stages.with_iterate(step, || Iterate::of_mean(mean));
+            self.stages = stages.with_iterate(made.step, || Iterate::of_mean(mean));
             return self;
         }
         self.stages = stages;
@@ -363,15 +365,16 @@ impl FromGradients for Vadam {
         let regularised = gradient.clone() + alpha.clone() * mean.clone();
         let moment = average(&self.moment, regularised, config.gamma_1);
         let examples = batch_size as f64;
-        let square = gradient.clone().square().mul_scalar(examples);
-        let scale = average(&self.scale, square, config.gamma_2);
+        let squared = gradient.clone().square().mul_scalar(examples);
+        let scale = average(&self.scale, squared.clone(), config.gamma_2);
+        let square = average(&self.square, squared, config.gamma_2);
 
         let time = power(self.steps.value() + 1);
         let corrected =
             |moment: &Tensor<1>, decay: f64| moment.clone().div_scalar(1.0 - decay.powi(time));
-        let square = corrected(&scale, config.gamma_2);
-        let square = square.div_scalar(config.square_scale.unwrap_or(examples));
-        let direction = corrected(&moment, config.gamma_1) / (square.sqrt() + alpha);
+        let divisor = corrected(&square, config.gamma_2);
+        let divisor = divisor.div_scalar(config.square_scale.unwrap_or(examples));
+        let direction = corrected(&moment, config.gamma_1) / (divisor.sqrt() + alpha);
         // One number read from the device; it is not finite if any element is not finite.
         let size: f64 = (direction.clone().square() + scale.clone())
             .sum()
@@ -386,6 +389,7 @@ impl FromGradients for Vadam {
             direction,
             moment,
             scale,
+            square,
         })))
     }
 }

@@ -39,9 +39,10 @@ use crate::verdict::Verdict;
 /// `Learner`, with any optimiser, scheduler, metric and checkpointer, or in a custom training loop
 /// that calls [`step`](burn::train::TrainStep::step) and [`optimize`](burn::train::TrainStep::optimize).
 ///
-/// The wrapped model must return the **mean** negative log-likelihood as its loss. Dropout is
-/// switched off, because the posterior already perturbs the weights, and the log names the layers;
-/// [`with_dropout`](Self::with_dropout) switches it on. Other layers that behave differently in
+/// The wrapped model must return the **mean** negative log-likelihood as its loss. Where training steps
+/// evaluate draws of the weights, dropout is switched off, because these already perturb the weights, and the log names
+/// the layers; [`with_dropout`](Self::with_dropout) switches it on. It stays on in the ordinary steps of SWAG, factor
+/// analysis, iterate averaging, SGHMC, SGLD and batch ensembles. Other layers that behave differently in
 /// training and inference, such as `GaussianNoise` or `RRelu`, are unchanged and train as they do
 /// without the wrapper. Algorithms that use per-example gradients (SLANG, VOGN) evaluate the model
 /// in inference mode, in which such layers do nothing. Their first step therefore fails if such a
@@ -101,12 +102,18 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         let identity = Identity::of(algorithm.setup());
         let model = model.train_if_plain();
         let flags = training_flags(&model);
-        warn_about_dropout(&flags);
+        let model = match algorithm.perturbs_weights() {
+            true => {
+                warn_about_dropout(&flags);
+                with_dropout(model, false)
+            }
+            false => model,
+        };
         Ok(Self {
             has_batch_norm: has_batch_norm(&flags),
             rows_seen: RowsSeen::default(),
             early_notice: Notice::default(),
-            model: with_dropout(model, false),
+            model,
             algorithm,
             clock: Clock::start(identity, &device),
             posterior: PosteriorCache::default(),
@@ -297,16 +304,20 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         Ok(predictor.with_recordings(self.prediction.clone(), self.self_check.is_on()))
     }
 
-    /// The wrapped model as the steps of the present stage evaluate it. After the first of several stages, batch norm
-    /// uses the running statistics of that stage, which then belong to the model: a draw is evaluated in training as in
-    /// prediction. Statistics of every mini-batch would hide from the training what other weights do to a prediction.
-    pub(crate) fn model_of_stage(&self) -> Cow<'_, M> {
-        match self.algorithm.stage() {
-            Stage::Scale | Stage::Posterior if self.has_batch_norm => {
-                Cow::Owned(without_batch_norm(self.model.clone()))
-            }
-            _ => Cow::Borrowed(&self.model),
+    /// The wrapped model as the next step evaluates it. From some step on, batch norm uses the running statistics as they
+    /// are, which then belong to the model: weights are evaluated in training as in prediction. Statistics of every
+    /// mini-batch would hide from the training what other weights do to a prediction, and an average of weights would have
+    /// none of its own.
+    pub(crate) fn model_of_step(&self) -> Cow<'_, M> {
+        match self.has_frozen_statistics() {
+            true => Cow::Owned(without_batch_norm(self.model.clone())),
+            false => Cow::Borrowed(&self.model),
         }
+    }
+
+    /// Whether the next step uses running statistics as they are.
+    fn has_frozen_statistics(&self) -> bool {
+        self.has_batch_norm && self.algorithm.freezes_statistics(self.clock.step() + 1)
     }
 
     /// What is known about the fit: whether the algorithm is still in its first stage, and whether the average over draws
@@ -479,9 +490,6 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
 impl<M: Module, A: Algorithm> Bayesian<M, A> {
     fn compute_posterior(&self) -> Result<A::Posterior> {
         let posterior = self.algorithm.posterior(self.clock.step())?;
-        if self.algorithm.averages_iterates() {
-            self.self_check.averaged_statistics(&self.model);
-        }
         let Setup { layout, noise, .. } = self.algorithm.setup();
         let state = ModelState::of(&self.model, layout);
         Ok(posterior.with_state(state.with_noise(noise.for_prediction())))

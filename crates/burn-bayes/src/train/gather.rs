@@ -110,7 +110,7 @@ where
     let algorithm = bayesian.algorithm();
     bayesian.clock().check_record()?;
     let proposal = algorithm.propose(bayesian.clock().next_pass())?;
-    let model = bayesian.model_of_stage();
+    let model = bayesian.model_of_step();
     let model = &*model;
     let terms = bayesian.model_terms();
     let proposal = terms.add_function(model, proposal)?;
@@ -265,7 +265,7 @@ where
         if let Err(error) = bayesian.clock().check_record() {
             return stopped(bayesian, item, error);
         }
-        let output = TrainStep::step(bayesian.template(), item);
+        let output = TrainStep::step(&*bayesian.model_of_step(), item);
         if let Some(path) = first_non_finite(bayesian.template(), &output.grads) {
             let step = bayesian.steps() + 1;
             bayesian.stop(Error::non_finite(step, path));

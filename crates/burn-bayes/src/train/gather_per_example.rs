@@ -160,7 +160,7 @@ where
     A: FromExamples,
 {
     let (algorithm, layout) = (bayesian.algorithm(), bayesian.layout());
-    let (model, check) = (bayesian.model_of_stage(), bayesian.self_check());
+    let (model, check) = (bayesian.model_of_step(), bayesian.self_check());
     let model = &*model;
     let has_batch_norm = has_batch_norm_alone(model)?;
     bayesian.clock().check_record()?;

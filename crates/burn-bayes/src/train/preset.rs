@@ -62,6 +62,11 @@ impl Preset {
         decay: 0.5,
         ..Self::MAP
     };
+    /// Batch ensembles, where a step moves the shared matrices and both of a member's vectors.
+    pub const BATCH_ENSEMBLE: Self = Self {
+        learning_rate: 0.005,
+        ..Self::MAP
+    };
     /// SLANG and VOGN: natural steps of the mean, which a small rate of the precision keeps stable.
     pub const SLANG: Self = Self {
         learning_rate: 0.1,
@@ -76,25 +81,26 @@ impl Preset {
     pub const IVON: Self = Self::VON;
     /// NAGVAC, with an antithetic pair of draws.
     pub const NAGVAC: Self = Self {
+        learning_rate: 0.01,
         diagonal_learning_rate: 0.03,
         ..Self::VON
     };
     /// Vadam.
     pub const VADAM: Self = Self {
-        learning_rate: 0.03,
+        learning_rate: 0.01,
         diagonal_learning_rate: 0.03,
         ..Self::MAP
     };
 
-    /// SGLD, which has a learning rate only; that of gradient descent without momentum.
+    /// SGLD, which has a learning rate only.
     pub const SGLD: Self = Self {
-        learning_rate: 0.2,
+        learning_rate: 0.002,
         decay: 0.0,
         ..Self::MAP
     };
     /// SGHMC with the friction 0.1: as SGLD.
     pub const SGHMC: Self = Self {
-        learning_rate: 0.1 * Self::SGLD.learning_rate,
+        learning_rate: 0.25 * Self::SGLD.learning_rate,
         ..Self::SGLD
     };
 

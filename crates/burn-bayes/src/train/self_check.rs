@@ -9,7 +9,6 @@ use burn::train::TrainStep;
 use super::own_likelihood::{LossTerms, problem};
 use super::own_optimize::changes_of_own_optimize;
 use crate::error::{Error, Result};
-use crate::predict::{has_batch_norm, training_flags};
 
 /// Number of steps after which losses are compared again. At the initial weights, a penalty or a
 /// saturated loss can have gradient zero.
@@ -31,7 +30,6 @@ pub(crate) struct SelfCheck {
     losses: Arc<Mutex<Vec<LossTerms>>>,
     /// Whether the optimiser was checked for decay.
     decay: Arc<OnceLock<()>>,
-    averaged_statistics: Arc<OnceLock<()>>,
 }
 
 impl SelfCheck {
@@ -106,22 +104,6 @@ impl SelfCheck {
                 );
             }
         });
-    }
-
-    /// Warns once if a model whose weights become averages of iterates has running statistics, which are those of iterates.
-    pub(crate) fn averaged_statistics<M: Module>(&self, model: &M) {
-        if self.is_off || self.averaged_statistics.get().is_some() {
-            return;
-        }
-        if has_batch_norm(&training_flags(model)) {
-            self.averaged_statistics.get_or_init(|| {
-                log::warn!(
-                    "the running statistics of batch norm are those of the training's iterates, which only approximate \
-                     those of the averaged weights; recompute them from training data with \
-                     `Predictor::with_refreshed_statistics`"
-                );
-            });
-        }
     }
 
     /// Whether this gradient of the recorded losses must be compared with that of the model's own

@@ -18,6 +18,8 @@ mod support;
 #[cfg(feature = "train")]
 mod conformance;
 #[cfg(feature = "train")]
+mod fits;
+#[cfg(feature = "train")]
 mod laplace;
 #[cfg(feature = "train")]
 mod learner;

@@ -3,9 +3,7 @@
 use std::cell::RefCell;
 
 use burn::module::{Module, ParamGroup};
-use burn::nn::{BatchNorm, BatchNormConfig};
 use burn::nn::{Dropout, DropoutConfig, GaussianNoise, GaussianNoiseConfig, Linear, LinearConfig};
-use burn::optim::AdamConfig;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::Vifa;
@@ -18,7 +16,6 @@ struct Net {
     layer: Linear,
     noise: Option<GaussianNoise>,
     dropout: Option<Dropout>,
-    norm: Option<BatchNorm>,
     /// Whether the losses use `GatherNd`, which a recording cannot replay.
     #[module(skip)]
     gathers: bool,
@@ -57,9 +54,6 @@ impl ExampleLoss for Net {
         let mut outputs = self.layer.forward(inputs);
         if let Some(noise) = &self.noise {
             outputs = noise.forward(outputs);
-        }
-        if let Some(norm) = &self.norm {
-            outputs = norm.forward(outputs);
         }
         if self.gathers {
             let rows = outputs.dims()[0];
@@ -103,7 +97,6 @@ fn net(noise: bool) -> Net {
         layer: LinearConfig::new(1, 1).init(&autodiff()),
         noise: noise.then(|| GaussianNoiseConfig::new(0.1).init()),
         dropout: (!noise).then(|| DropoutConfig::new(0.5).init()),
-        norm: None,
         gathers: false,
     }
 }
@@ -235,31 +228,4 @@ fn a_prediction_without_a_posterior_says_that_it_has_one_draw() {
     for part in ["SWAG has collected 0 iterates", "one draw", "instead of 50"] {
         assert!(line.contains(part), "{line}");
     }
-}
-
-#[test]
-fn averaged_weights_with_statistics_of_iterates_are_named_once_with_the_cure() {
-    let lines_of = |norm: Option<BatchNorm>| {
-        let net = Net { norm, ..net(false) };
-        let mut bayesian = SwagConfig::new(4, 1).init(net);
-        let mut optimizer = AdamConfig::new().init();
-        logged(|| {
-            for _ in 0..4 {
-                let gradients = TrainStep::step(&bayesian, batch()).grads;
-                bayesian = bayesian
-                    .clone()
-                    .optimize(&mut optimizer, 0.1.into(), gradients);
-                let _ = bayesian.mean_model();
-            }
-        })
-    };
-    assert!(lines_of(None).is_empty());
-    let norm = || BatchNormConfig::new(1).init(&autodiff());
-    let lines = lines_of(Some(norm()));
-    let [line] = lines.as_slice() else {
-        panic!("{lines:?}");
-    };
-    assert!(line.contains("with_refreshed_statistics"), "{line}");
-    // Frozen statistics are those that the user chose.
-    assert!(lines_of(Some(norm().freeze())).is_empty());
 }

@@ -12,7 +12,7 @@ use super::super::own_decay::decayed;
 use super::Bayesian;
 use crate::error::Error;
 use crate::likelihood::MixDraws;
-use crate::methods::{Algorithm, Stage};
+use crate::methods::Algorithm;
 
 /// The path of the algorithm in the parameter paths of an optimiser.
 const ALGORITHM: &str = "algorithm";
@@ -156,7 +156,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             Err(error) => return self.stopped(error),
         };
         let rate = learning_rate.lr_from_param(ParamId::new(), Some(ALGORITHM));
-        let was_first_stage = self.algorithm.stage() == Stage::Mean;
+        let were_frozen = self.has_frozen_statistics();
         let (algorithm, is_rejected) = match update {
             Some(Deferred::Update(update)) => (self.algorithm.apply_step(update, rate), false),
             Some(Deferred::Rejection) => (self.algorithm, true),
@@ -185,8 +185,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
                 }
             }
         });
-        if was_first_stage && bayesian.algorithm.stage() != Stage::Mean {
-            // Applies the last update of the running statistics, which layers keep back; no later stage makes another.
+        if bayesian.has_frozen_statistics() && !were_frozen {
+            // Applies the last update of the running statistics, which layers keep back; no later step makes another.
             drop(bayesian.model.valid());
         }
         bayesian

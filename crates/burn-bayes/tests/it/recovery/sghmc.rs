@@ -110,13 +110,13 @@ const SAMPLES: usize = ((STEPS - 801) / INTERVAL + 1) as usize;
 
 #[test]
 fn sghmc_samples_a_correlated_gaussian() {
-    let config = SghmcConfig::new(TRAIN_LEN, schedule()).with_friction(0.2);
+    let config = SghmcConfig::paper(TRAIN_LEN, schedule()).with_friction(0.2);
     check(&config.with_prior(prior()).with_max_samples(SAMPLES));
 }
 
 #[test]
 fn sgld_samples_a_correlated_gaussian() {
-    let config = SghmcConfig::sgld(TRAIN_LEN, schedule());
+    let config = SghmcConfig::paper(TRAIN_LEN, schedule()).with_friction(1.0);
     check(&config.with_prior(prior()).with_max_samples(SAMPLES));
 }
 

@@ -1,0 +1,279 @@
+//! Every method as a user who sets nothing has it.
+
+use burn::module::{Module, ModuleDisplay, ParamGroup};
+use burn::tensor::Device;
+use burn::tensor::activation::softmax;
+use burn::train::{InferenceStep, TrainStep};
+use burn_bayes::graph::Layout;
+use burn_bayes::laplace::{Laplace, Linearized};
+use burn_bayes::methods::{
+    Algorithm, BatchEnsembleConfig, FactorAnalysisConfig, IterateAveragingConfig, IvonConfig,
+    NagvacConfig, SamplingSchedule, SghmcConfig, VadamConfig, VonConfig,
+};
+use burn_bayes::posterior::{Mixture, PointPosterior};
+use burn_bayes::train::{Batches, Gather, PostHoc, Preset, Trainer, TrainerModel, Unobserved};
+use burn_bayes::{
+    Bayesian, ExampleLoss, FactorPosterior, FusedAdamConfig, Noise, Posterior, Predictor, Result,
+    SlangConfig, SwagConfig, VifaConfig,
+};
+
+use super::networks::{Batch, Kind, Net, Rows};
+use crate::support::{autodiff, device, normals, values};
+
+const TRAIN: usize = 288;
+const BATCH: usize = 24;
+const EPOCHS: usize = 60;
+const PER_EPOCH: usize = TRAIN / BATCH;
+const STEPS: usize = EPOCHS * PER_EPOCH;
+const DRAWS: usize = 30;
+const MEMBERS: usize = 4;
+
+/// A network before its training, and rows.
+pub(super) struct Problem {
+    seed: u64,
+    net: Net,
+    /// Trained without a posterior, from several starts and in several orders.
+    plain: Vec<Net>,
+    train: Rows,
+    valid: Rows,
+    test: Rows,
+}
+
+/// The losses of the test rows, and what the library says against the fit.
+pub(super) struct Fit {
+    pub(super) losses: Vec<f64>,
+    pub(super) problem: Option<String>,
+}
+
+impl Fit {
+    /// By a method that is not trained, and has no verdict.
+    fn unjudged(losses: Vec<f64>) -> Self {
+        Self {
+            losses,
+            problem: None,
+        }
+    }
+}
+
+/// Mini-batches in an order that the seed and the epoch give.
+struct Shuffled<'a> {
+    rows: &'a Rows,
+    seed: u64,
+    device: Device,
+}
+
+impl Batches for Shuffled<'_> {
+    type Batch = Batch;
+
+    fn per_epoch(&self) -> usize {
+        self.rows.len() / BATCH
+    }
+
+    fn epoch(&self, epoch: usize, first: usize) -> impl Iterator<Item = Batch> {
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        let keys = normals(7919 * self.seed + epoch as u64, order.len());
+        order.sort_by(|&one, &other| keys[one].total_cmp(&keys[other]));
+        (first..self.per_epoch()).map(move |at| {
+            self.rows
+                .batch(&order[at * BATCH..(at + 1) * BATCH], &self.device)
+        })
+    }
+}
+
+impl Problem {
+    pub(super) fn new(kind: Kind, seed: u64) -> Self {
+        let rows = |number, len| Rows::new(kind, false, 10 * seed + number, len);
+        let started = |start| {
+            let device = autodiff();
+            device.seed(start);
+            let net = Net::new(kind, &device);
+            // Lazy weights are initialised here, with this seed.
+            Layout::new(&net, &ParamGroup::all()).unwrap();
+            net
+        };
+        let base = (kind == Kind::Lora).then(|| {
+            let source = Rows::new(kind, true, 10 * seed + 4, 2 * TRAIN);
+            let base = ran(started(seed), &source, Preset::MAP, seed);
+            base.unwrap().0.adapted()
+        });
+        let start = |start| base.clone().unwrap_or_else(|| started(start));
+        let (net, train) = (start(seed), rows(1, TRAIN));
+        let plain = (0..MEMBERS).map(|member| {
+            let seed = seed + 100 * member as u64;
+            let net = ran(start(seed), &train, Preset::MAP, seed);
+            net.unwrap().0.valid()
+        });
+        Self {
+            seed,
+            net,
+            plain: plain.collect(),
+            train,
+            valid: rows(2, 200),
+            test: rows(3, 600),
+        }
+    }
+
+    /// The losses of the plain networks.
+    pub(super) fn plain(&self) -> Vec<Vec<f64>> {
+        self.plain.iter().map(|net| self.losses_of(net)).collect()
+    }
+
+    /// A plain network and its Laplace approximation.
+    fn laplace(&self) -> Result<(Net, FactorPosterior)> {
+        let net = self.plain[0].clone();
+        let batch = self.train.all(&autodiff());
+        let posterior = Laplace::new(TRAIN).fit(&net.clone().train(), [batch])?;
+        Ok((net, posterior))
+    }
+
+    fn losses_of(&self, net: &Net) -> Vec<f64> {
+        values(&net.example_losses(self.test.all(&device())))
+    }
+
+    /// The losses of the average over draws.
+    fn averaged<P: Posterior + 'static>(&self, predictor: &Predictor<Net, P>) -> Result<Vec<f64>> {
+        let draws = predictor.map_draws(DRAWS, |net| self.losses_of(net))?;
+        let rows = 0..draws[0].len();
+        Ok(rows
+            .map(|row| {
+                let sum: f64 = draws.iter().map(|losses| (-losses[row]).exp()).sum();
+                -(sum / DRAWS as f64).ln()
+            })
+            .collect())
+    }
+
+    fn fit<A>(&self, bayesian: Result<Bayesian<Net, A>>, preset: Preset) -> Result<Fit>
+    where
+        A: Algorithm<Signal: Gather<Net, A>, Posterior: 'static>,
+    {
+        let (model, found) = ran(bayesian?, &self.train, preset, self.seed)?;
+        let valid = model.valid();
+        InferenceStep::step(&valid, self.valid.all(&device()));
+        let problems = [found, model.verdict().problems()].concat();
+        Ok(Fit {
+            losses: self.averaged(&valid.predictor()?)?,
+            problem: (!problems.is_empty()).then(|| problems.join("; ")),
+        })
+    }
+}
+
+/// The model after its training, and what is said against it.
+fn ran<L>(model: L, rows: &Rows, preset: Preset, seed: u64) -> Result<(L, Vec<String>)>
+where
+    L: TrainerModel + TrainStep<Input = Batch> + ModuleDisplay,
+{
+    let device = autodiff();
+    let batches = Shuffled { rows, seed, device };
+    let steps = EPOCHS * batches.per_epoch();
+    let rates = preset.learning_rates(steps).init();
+    let trainer = Trainer::new(model, FusedAdamConfig::new().init(), rates).with_epochs(EPOCHS);
+    let run = trainer.run(&batches, &mut Unobserved)?;
+    let problems = run
+        .verdict
+        .map_or_else(Vec::new, |verdict| verdict.problems());
+    Ok((run.trainer.into_model(), problems))
+}
+
+type Method = fn(&Problem) -> Result<Fit>;
+
+/// All methods.
+pub(super) const METHODS: &[(&str, Method)] = &[
+    ("vifa", |problem| {
+        let config = VifaConfig::new(TRAIN).with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::VIFA)
+    }),
+    ("mean-field", |problem| {
+        let config = VifaConfig::new(TRAIN).with_rank(0).with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::VIFA)
+    }),
+    ("slang", |problem| {
+        let config = SlangConfig::new(TRAIN)
+            .with_precision_rate(Preset::SLANG.precision_rate(STEPS))
+            .with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::SLANG)
+    }),
+    ("vogn", |problem| {
+        let config = SlangConfig::vogn(TRAIN)
+            .with_precision_rate(Preset::SLANG.precision_rate(STEPS))
+            .with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::SLANG)
+    }),
+    ("von", |problem| {
+        let config = VonConfig::new(TRAIN)
+            .with_precision_rate(Preset::VON.precision_rate(STEPS))
+            .with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::VON)
+    }),
+    ("vadam", |problem| {
+        let config = VadamConfig::new(TRAIN).with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::VADAM)
+    }),
+    ("ivon", |problem| {
+        let config = IvonConfig::new(TRAIN)
+            .with_precision_rate(Preset::IVON.precision_rate(STEPS))
+            .with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::IVON)
+    }),
+    ("nagvac", |problem| {
+        let config = NagvacConfig::new(TRAIN)
+            .with_covariance_rate(Preset::NAGVAC.precision_rate(STEPS))
+            .with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::NAGVAC)
+    }),
+    ("swag", |problem| {
+        let config = SwagConfig::paper(TRAIN, BATCH, EPOCHS).with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::SWAG)
+    }),
+    ("factor-analysis", |problem| {
+        let config = FactorAnalysisConfig::new(TRAIN, 3 * STEPS as u64 / 4).with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::SWAG)
+    }),
+    ("iterate-averaging", |problem| {
+        let config = IterateAveragingConfig::new(TRAIN, 3 * STEPS as u64 / 4 + 1, PER_EPOCH as u64)
+            .with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::MAP)
+    }),
+    ("sghmc", |problem| {
+        let schedule = SamplingSchedule::Constant {
+            start: STEPS as u64 / 2,
+            interval: PER_EPOCH as u64,
+        };
+        let config = SghmcConfig::new(TRAIN, schedule).with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::SGHMC)
+    }),
+    ("sgld", |problem| {
+        let schedule = SamplingSchedule::Constant {
+            start: STEPS as u64 / 2,
+            interval: PER_EPOCH as u64,
+        };
+        let config = SghmcConfig::sgld(TRAIN, schedule).with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::SGLD)
+    }),
+    ("batch-ensemble", |problem| {
+        let config = BatchEnsembleConfig::new(TRAIN, MEMBERS).with_seed(problem.seed);
+        problem.fit(config.try_init(problem.net.clone()), Preset::BATCH_ENSEMBLE)
+    }),
+    ("ensemble", |problem| {
+        let members = problem.plain.iter();
+        let members = members.map(|net| PointPosterior::of(net, &ParamGroup::all()));
+        let mixture = Mixture::uniform(members.collect::<Result<Vec<_>>>()?)?;
+        let predictor = Predictor::new(problem.net.valid(), mixture, Noise::host(problem.seed))?;
+        Ok(Fit::unjudged(problem.averaged(&predictor)?))
+    }),
+    ("laplace", |problem| {
+        let (net, posterior) = problem.laplace()?;
+        let predictor = Predictor::new(net, posterior, Noise::host(problem.seed))?;
+        Ok(Fit::unjudged(problem.averaged(&predictor)?))
+    }),
+    ("laplace-linearized", |problem| {
+        let (net, posterior) = problem.laplace()?;
+        let linearized = Linearized::new(net, posterior)?;
+        let batch = problem.test.all(&device());
+        let noise = Noise::host(problem.seed);
+        let logits = linearized.draws(&batch.inputs, noise, DRAWS)?;
+        let classes = batch.classes.unsqueeze_dims::<3>(&[0, 2]);
+        let classes = classes.repeat_dim(0, DRAWS);
+        let likely = softmax(logits, 2).gather(2, classes).mean_dim(0);
+        Ok(Fit::unjudged(values(&likely.log().neg())))
+    }),
+];
