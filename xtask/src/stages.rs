@@ -301,7 +301,8 @@ fn libtest_arguments(has_data: bool, rest: &[String]) -> Vec<String> {
 
 /// Tests of rules that do not depend on the device, by thousands of small operations, each of which a GPU waits for.
 /// `BURN_BAYES_GRAMMAR_CASES` includes them.
-const HOST_TESTS: [&str; 24] = [
+const HOST_TESTS: [&str; 25] = [
+    "fits::",
     "stages::",
     "model_state::",
     "verdict::",

@@ -38,6 +38,7 @@ pub(crate) use self::model_state::{changing, running, unshared};
 pub use self::nearest::NearestGaussian;
 pub use self::point::PointPosterior;
 pub use self::precision::{PrecisionDraws, PrecisionForm, precision_draws};
+pub(crate) use self::settings::hash_of_settings;
 pub use self::storage::FORMAT_VERSION;
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;

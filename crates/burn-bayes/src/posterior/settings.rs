@@ -6,6 +6,8 @@ use std::fmt::Debug;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::methods::hash_of_text;
+
 /// A field that is not a parameter, or the type of a structure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Setting {
@@ -50,6 +52,11 @@ impl Setting {
             | (None, [None, Some(setting)]) => Some(describe(&setting.path)),
         }
     }
+}
+
+/// A hash of the settings of a model.
+pub(crate) fn hash_of_settings(model: &impl Debug) -> u64 {
+    hash_of_text(&format!("{:?}", settings_of(model)))
 }
 
 /// The settings of a model, in the order of its fields. Parameters, tensors, running statistics, devices and addresses are

@@ -99,8 +99,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     pub fn new(model: M, algorithm: A) -> Result<Self> {
         algorithm.setup().layout.check(&model)?;
         let device = model.devices().into_iter().next().unwrap_or_default();
-        let identity = Identity::of(algorithm.setup());
         let model = model.train_if_plain();
+        let identity = Identity::of(algorithm.setup(), &model);
         let flags = training_flags(&model);
         let model = match algorithm.perturbs_weights() {
             true => {
@@ -222,12 +222,14 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     }
 
     /// Changes the wrapped model between two steps, for example the noise of its likelihood. Its random
-    /// weights belong to the algorithm and do not change.
+    /// weights belong to the algorithm and do not change. A record demands the settings that the model has then; a training
+    /// that goes on from it with others calls this after the record is loaded.
     #[must_use]
     pub fn map_template(self, change: impl FnOnce(M) -> M) -> Self {
         let model = change(self.model);
         Self {
             has_batch_norm: has_batch_norm(&training_flags(&model)),
+            clock: self.clock.with_model(&model),
             model,
             posterior: PosteriorCache::default(),
             ..self

@@ -3,8 +3,9 @@
 //! All random numbers of training are functions of the number of optimiser steps, and training
 //! stops after too many rejected steps, so both counts are saved and restored with the parameters. So is what identifies
 //! the training and is not saved itself: a resumed training needs the same configuration, number of training examples,
-//! curvature and prior over functions.
+//! settings of the model, curvature and prior over functions.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +13,7 @@ use burn::tensor::Device;
 
 use crate::error::{Error, Result};
 use crate::methods::{Setup, StepId, hash_of_text};
+use crate::posterior::hash_of_settings;
 use crate::recorded::{Recorded, RecordedValue};
 
 /// Counts optimiser steps and the gradients since the last step.
@@ -47,15 +49,18 @@ pub(crate) struct Identity {
     train_len: u64,
     /// A hash of the configuration.
     settings: u64,
+    /// A hash of the settings of the wrapped model.
+    model: u64,
     /// Whether the curvature is the Gauss–Newton matrix.
     has_curvature: bool,
 }
 
 impl Identity {
-    pub(crate) fn of(setup: &Setup) -> Self {
+    pub(crate) fn of(setup: &Setup, model: &impl Debug) -> Self {
         Self {
             train_len: setup.train_len as u64,
             settings: setup.settings,
+            model: hash_of_settings(model),
             has_curvature: false,
         }
     }
@@ -81,20 +86,29 @@ impl RecordedValue for Counts {
         let Identity {
             train_len,
             settings,
+            model,
             has_curvature,
         } = self.recorded.unwrap_or(self.identity);
         let rejections = u64::from(self.rejections);
         let curvature = u64::from(has_curvature);
-        vec![
-            self.step, rejections, prior.0, train_len, settings, curvature,
-        ]
+        let identity = [train_len, settings, model, curvature];
+        [&[self.step, rejections, prior.0], &identity[..]].concat()
     }
 
     fn restored(self, numbers: &[u64]) -> Self {
         if numbers == self.numbers() {
             return self;
         }
-        let &[step, rejections, prior, train_len, settings, curvature] = numbers else {
+        let &[
+            step,
+            rejections,
+            prior,
+            train_len,
+            settings,
+            model,
+            curvature,
+        ] = numbers
+        else {
             return self;
         };
         Self {
@@ -104,6 +118,7 @@ impl RecordedValue for Counts {
             recorded: Some(Identity {
                 train_len,
                 settings,
+                model,
                 has_curvature: curvature != 0,
             }),
             pass: Arc::default(),
@@ -134,6 +149,17 @@ impl Clock {
     pub(crate) fn with_curvature(self) -> Self {
         let mut counts = self.value().clone();
         counts.identity.has_curvature = true;
+        self.with_value(counts)
+    }
+
+    /// The clock of a training that goes on with this model.
+    pub(crate) fn with_model(self, model: &impl Debug) -> Self {
+        let mut counts = self.value().clone();
+        let model = hash_of_settings(model);
+        counts.identity.model = model;
+        if let Some(recorded) = &mut counts.recorded {
+            recorded.model = model;
+        }
         self.with_value(counts)
     }
 
@@ -220,6 +246,12 @@ impl Clock {
                 "differs from that of the loaded record, for example in its prior, seed or rank; resume \
                  with the same configuration",
             )
+        } else if recorded.model != identity.model {
+            Error::config(
+                "model",
+                "has other settings than that of the loaded record, for example another rate of dropout or the noise of a \
+                 likelihood; build it with the same settings, or change it by `map_template` after the record is loaded",
+            )
         } else {
             let (now, before) = match recorded.has_curvature {
                 true => ("not set", "with it: call it again"),
@@ -281,6 +313,7 @@ mod tests {
         let identity = Identity {
             train_len: 10,
             settings: u64::MAX - 1,
+            model: 3,
             has_curvature: false,
         };
         let record = || {
@@ -307,6 +340,14 @@ mod tests {
                 })
                 .with_curvature(),
                 "config",
+            ),
+            (
+                resumed(Identity {
+                    model: 4,
+                    ..identity
+                })
+                .with_curvature(),
+                "model",
             ),
             (resumed(identity), "with_gauss_newton"),
         ];

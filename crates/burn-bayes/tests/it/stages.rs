@@ -7,7 +7,8 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{
-    Algorithm, Averaging, IvonConfig, MeanStage, NagvacConfig, Stage, VadamConfig, VonConfig,
+    Algorithm, Averaging, IvonConfig, MeanStage, NagvacConfig, SamplingSchedule, SghmcConfig,
+    Stage, VadamConfig, VonConfig,
 };
 use burn_bayes::train::{Batches, Gather, Trainer, TrainerModel, Unobserved};
 use burn_bayes::{Bayesian, FactorPosterior, Prior, SlangConfig, VifaConfig};
@@ -76,7 +77,7 @@ mod law {
     /// prior that changes, ends in the same bits.
     pub(super) fn resumes<A>(init: impl Fn() -> Bayes<A>, rejects: bool)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
         const STEPS: u64 = 110;
         let mut optimizer = adam();
@@ -160,7 +161,7 @@ mod law {
     /// A short training reaches the last stage if the trainer knows its length, and says that it has not otherwise.
     pub(super) fn short<A>(init: impl Fn() -> Bayes<A>)
     where
-        A: Algorithm<Signal: Gather<Regressor, A>, Posterior = FactorPosterior>,
+        A: Algorithm<Signal: Gather<Regressor, A>>,
     {
         struct Rows;
         impl Batches for Rows {
@@ -228,6 +229,38 @@ laws! {
     vadam: VadamConfig::new(LEN), rejects: true;
     ivon: IvonConfig::new(LEN), rejects: true;
     nagvac: NagvacConfig::new(LEN), rejects: true;
+}
+
+/// Its posterior is not Gaussian, and its first stages are those of the others.
+mod sghmc {
+    use super::*;
+
+    const SCHEDULE: SamplingSchedule = SamplingSchedule::Constant {
+        start: 5,
+        interval: 6,
+    };
+
+    #[test]
+    fn goes_on_in_the_same_bits_from_any_step() {
+        let config = SghmcConfig::new(LEN, SCHEDULE).with_mean_stage(MeanStage::Steps(MEAN));
+        law::resumes(|| config.init(regressor(1)), true);
+    }
+
+    #[test]
+    fn reaches_its_posterior_in_a_short_training_or_says_that_it_has_none() {
+        law::short(|| SghmcConfig::new(LEN, SCHEDULE).init(regressor(1)));
+    }
+
+    #[test]
+    fn samples_are_those_of_the_last_stage() {
+        let config = SghmcConfig::new(LEN, SCHEDULE).with_mean_stage(MeanStage::Steps(MEAN));
+        // Steps 5, 11, … 95, 101: the last stage begins with step 95.
+        let samples = |steps| {
+            let bayesian = trained(config.init(regressor(1)), steps);
+            bayesian.algorithm().samples(steps)
+        };
+        assert_eq!([94, 95, 100, 101].map(samples), [0, 1, 1, 2]);
+    }
 }
 
 #[test]

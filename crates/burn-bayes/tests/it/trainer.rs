@@ -8,7 +8,7 @@ use burn::optim::{AdamConfig, SgdConfig};
 use burn::tensor::Tensor;
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{
-    Algorithm, BatchEnsembleConfig, IterateAveragingConfig, IvonConfig, NagvacConfig, Rate,
+    Algorithm, BatchEnsembleConfig, IterateAveragingConfig, Ivon, IvonConfig, NagvacConfig, Rate,
     SamplingSchedule, SghmcConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::train::{
@@ -546,6 +546,34 @@ fn lazy_weights_take_no_random_numbers_of_the_first_step() {
         state(&run.unwrap().trainer.into_model())
     });
     assert_eq!(first, second);
+}
+
+#[test]
+fn a_record_demands_the_settings_of_a_changed_template() {
+    let wrapped = |rate| {
+        IvonConfig::new(20).init(Dropped {
+            layer: LinearConfig::new(2, 1).init(&autodiff()),
+            dropout: DropoutConfig::new(rate).init(),
+        })
+    };
+    let with_less = |model: Dropped| Dropped {
+        dropout: DropoutConfig::new(0.1).init(),
+        ..model
+    };
+    let record = || wrapped(0.5).map_template(with_less).into_record();
+    let resumed = |bayesian: Bayesian<Dropped, Ivon>| bayesian.load_record(record());
+    for bayesian in [
+        resumed(wrapped(0.1)),
+        resumed(wrapped(0.5).map_template(with_less)),
+        resumed(wrapped(0.5)).map_template(with_less),
+    ] {
+        bayesian.try_posterior().unwrap();
+    }
+    let error = resumed(wrapped(0.5)).try_posterior().unwrap_err();
+    assert!(
+        error.to_string().starts_with("model: has other settings"),
+        "{error}"
+    );
 }
 
 #[test]
