@@ -11,16 +11,16 @@
 //! correction and square root. The paper has M = κ = 1 and p₀ = 0; the initial precision p₀ decays
 //! as s builds up.
 //!
-//! The step divides by the square root of an average of its own, a ← γ₂ a + (1−γ₂) M g², which equals s until the second
-//! stage: the precision of a fit is no measure of its gradients.
+//! The step divides by the square root of an average of its own, a ← γ₂ a + (1−γ₂) M g², which equals s in a single stage:
+//! the precision of a fit is no measure of its gradients.
 //!
 //! g² is not the Hessian. For M examples E\[g²\] = ḡ² + V/M, where ḡ and V are the mean and
 //! variance of single gradients, so small mini-batches have a larger g². The weight M corrects
 //! this: if ḡ is small, s is VOGN's V for every mini-batch size. κ changes only the step size: the steps are
 //! Adam's if κ is M, and are divided by √(M/κ) otherwise.
 //!
-//! **Stages.** Far from the mode g² is large and p₀ a guess. So the mean is trained first, by the same steps
-//! with the gradient at the mean itself, and then the scale of the precision N ŝ + α is found ([`Stages`]).
+//! **Stages.** Far from the mode g² is large and p₀ a guess. So Adam trains the mean first, with the gradient at the mean
+//! itself, and then the scale of the precision N s + α is found ([`Stages`]). From there s and a go on without a bias.
 //! The posterior has the average of the means of the last stage ([`Averaging`]).
 //!
 //! | symbol | field |
@@ -97,6 +97,9 @@ pub struct VadamConfig {
     /// The first stage, in which only the mean learns. Paper: none.
     #[config(default = "MeanStage::UntilArrival { at_most: None }")]
     pub mean_stage: MeanStage,
+    /// The learning rate of the first stage, which Adam makes.
+    #[config(default = 0.01)]
+    pub mean_stage_rate: f64,
     /// The average of the means that is the posterior's mean. Paper: none.
     #[config(default = "Averaging::Recent")]
     pub averaging: Averaging,
@@ -127,6 +130,7 @@ impl VadamConfig {
         fraction("gamma_1", self.gamma_1)?;
         fraction("gamma_2", self.gamma_2)?;
         positive("ess", self.ess.unwrap_or(1.0))?;
+        positive("mean_stage_rate", self.mean_stage_rate)?;
         positive("square_scale", self.square_scale.unwrap_or(1.0))?;
         not_negative("initial_precision", self.initial_precision)?;
         Ok(())
@@ -143,6 +147,7 @@ impl VadamConfig {
     /// The settings of the stages.
     fn stages(&self) -> StageSettings {
         StageSettings::new(self.train_len, self.mean_stage, self.averaging)
+            .with_adam(self.mean_stage_rate, false)
     }
 
     /// The algorithm for the weights of `model`.
@@ -197,8 +202,6 @@ pub struct Vadam {
 pub struct VadamStep {
     /// The number of the step, from 1.
     step: u64,
-    /// M.
-    examples: usize,
     direction: Tensor<1>,
     moment: Tensor<1>,
     scale: Tensor<1>,
@@ -217,18 +220,13 @@ impl Vadam {
         &self.settings.config
     }
 
-    /// N(μ, diag(N s + γ₂ᵗ p₀ + α)⁻¹) after t steps; in several stages, with ŝ for s and without p₀.
+    /// N(μ, diag(N s + γ₂ᵗ p₀ + α)⁻¹) after t steps; in several stages, without p₀.
     fn parts(&self) -> PrecisionParts {
         let config = self.config();
-        let left = self.left();
         let mean = self.mean.val().without_autodiff();
         let scale = self.scale.val().without_autodiff();
-        let data = scale.mul_scalar(self.setup().ess);
-        let data = match self.stage() {
-            Stage::Single => data.add_scalar(left * config.initial_precision),
-            _ if left == 1.0 => data,
-            _ => data.div_scalar(1.0 - left),
-        };
+        let initial = self.left(config.gamma_2) * config.initial_precision;
+        let data = scale.mul_scalar(self.setup().ess).add_scalar(initial);
         PrecisionParts {
             factors: None,
             precision: data + self.stages.prior().expanded(&mean.device()),
@@ -236,31 +234,40 @@ impl Vadam {
         }
     }
 
-    /// γ₂ᵗ.
-    fn left(&self) -> f64 {
-        self.config().gamma_2.powi(power(*self.steps.value()))
+    /// γᵗ, the weight of an average's beginning: none after several stages.
+    fn left(&self, decay: f64) -> f64 {
+        match self.stage() {
+            Stage::Single => decay.powi(power(*self.steps.value())),
+            _ => 0.0,
+        }
     }
 
     /// With this precision.
     fn with_precision(mut self, precision: Tensor<1>) -> Self {
         let alpha = self.stages.prior().expanded(&precision.device());
-        let share = (1.0 - self.left()) / self.setup().ess;
-        let scale = at_least(precision - alpha, 0.0).mul_scalar(share);
+        let scale = at_least(precision - alpha, 0.0).div_scalar(self.setup().ess);
         self.scale = updated(self.scale, |_| scale);
         self
     }
 
-    /// Applies a step of the second stage.
+    /// Applies a step of the first two stages.
     fn with_stage(mut self, update: StageUpdate) -> Self {
-        let (stages, mean, event) = self.stages.apply(&self.settings.setup, update, self.mean);
+        let setup = &self.settings.setup;
+        let (stages, mean, event) = self.stages.apply(setup, update, self.mean);
         self.stages = stages;
         self.mean = mean;
         match event {
+            StageEvent::Start(curvature) => {
+                let precision = self.stages.start(setup, curvature.clone());
+                let square = curvature.div_scalar(setup.ess);
+                self.square = updated(self.square, |_| square);
+                self.with_precision(precision)
+            }
             StageEvent::Rescale(factors) => {
                 let precision = self.parts().precision / factors;
                 self.with_precision(precision)
             }
-            _ => self,
+            StageEvent::Nothing => self,
         }
     }
 }
@@ -279,6 +286,7 @@ impl Algorithm for Vadam {
             mean, precision, ..
         } = self.parts();
         let mean = self.stages.average().map_or(mean, Average::mean);
+        let precision = self.stages.start_so_far(self.setup()).unwrap_or(precision);
         FactorPosterior::precision(self.setup().layout.clone(), mean, None, precision)
     }
 
@@ -310,17 +318,8 @@ impl Algorithm for Vadam {
         let steps = self.steps.value() + 1;
         self.steps = self.steps.with_value(steps);
         let mean = self.mean.val().without_autodiff();
-        let stages = self.stages.with_examples(made.examples as u64);
-        let (stages, is_over) = stages.with_mean(made.step, &mean);
-        if !is_over {
-            self.stages = stages.with_iterate(made.step, || Iterate::of_mean(mean));
-            return self;
-        }
-        self.stages = stages;
-        let setup = &self.settings.setup;
-        let curvature = self.parts().precision - self.stages.prior().expanded(&mean.device());
-        let precision = self.stages.start(setup, curvature);
-        self.with_precision(precision)
+        self.stages = (self.stages).with_iterate(made.step, || Iterate::of_mean(mean));
+        self
     }
 }
 
@@ -344,34 +343,31 @@ impl FromGradients for Vadam {
         let Settings { config, setup } = self.settings.as_ref();
         let gradients = joined(gradients);
         let step = proposal.id.step + 1;
-        if self.stage() == Stage::Scale {
-            let parts = self.parts();
-            let gaussian = || (parts.mean.clone(), parts.precision.clone().recip());
-            let stages = &self.stages;
-            let signal = stages.signal(setup, &proposal, &gradients, gaussian);
-            let signal = signal.ok_or_else(|| Error::config("draws", "gave no gradients"))?;
+        let parts = self.parts();
+        let gaussian = || (parts.mean.clone(), parts.precision.clone().recip());
+        let stages = &self.stages;
+        if let Some(signal) = stages.signal(setup, &proposal, &gradients, gaussian) {
             let examples = batch_size as u64;
             return Staged::update(stages.update(setup, step, signal, &parts.mean, examples));
         }
         let gradient = averaged(gradients.into_iter())
             .ok_or_else(|| Error::config("draws", "gave no gradients"))?;
 
-        let mean = self.mean.val().without_autodiff();
-        let alpha = self.stages.prior().expanded(&mean.device());
+        let alpha = stages.prior().expanded(&parts.mean.device());
         let alpha = alpha.div_scalar(setup.ess);
         let average = |old: &Param<Tensor<1>>, new: Tensor<1>, decay: f64| {
             old.val().without_autodiff().mul_scalar(decay) + new.mul_scalar(1.0 - decay)
         };
-        let regularised = gradient.clone() + alpha.clone() * mean.clone();
+        let regularised = gradient.clone() + alpha.clone() * parts.mean;
         let moment = average(&self.moment, regularised, config.gamma_1);
         let examples = batch_size as f64;
         let squared = gradient.clone().square().mul_scalar(examples);
         let scale = average(&self.scale, squared.clone(), config.gamma_2);
         let square = average(&self.square, squared, config.gamma_2);
 
-        let time = power(self.steps.value() + 1);
-        let corrected =
-            |moment: &Tensor<1>, decay: f64| moment.clone().div_scalar(1.0 - decay.powi(time));
+        let corrected = |moment: &Tensor<1>, decay: f64| {
+            moment.clone().div_scalar(1.0 - decay * self.left(decay))
+        };
         let divisor = corrected(&square, config.gamma_2);
         let divisor = divisor.div_scalar(config.square_scale.unwrap_or(examples));
         let direction = corrected(&moment, config.gamma_1) / (divisor.sqrt() + alpha);
@@ -385,7 +381,6 @@ impl FromGradients for Vadam {
         }
         Ok(Update::ClosedForm(Staged::Posterior(VadamStep {
             step,
-            examples: batch_size,
             direction,
             moment,
             scale,
