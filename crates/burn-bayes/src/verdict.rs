@@ -68,7 +68,7 @@ impl PairedDifference {
 
     /// Whether the first loss is larger by more than this number of standard errors and .005 nats, or not finite.
     pub(crate) fn is_above(&self, standard_errors: f64) -> bool {
-        let limit = NEGLIGIBLE.max(standard_errors * self.standard_error());
+        let limit = (standard_errors * self.standard_error()).at_least(NEGLIGIBLE);
         let mean = self.mean;
         // NaN is never small enough.
         let is_small = mean <= limit;
@@ -145,7 +145,7 @@ impl ValidationComparison {
     fn worse_than_constant(&self) -> Option<f64> {
         let constant = entropy(&self.classes)?;
         let excess = self.loss.mean() - constant;
-        let limit = NEGLIGIBLE.max(CERTAIN * self.loss.standard_error());
+        let limit = (CERTAIN * self.loss.standard_error()).at_least(NEGLIGIBLE);
         let is_fine = self.loss.rows() < FEWEST_ROWS || excess <= limit;
         (!is_fine).then_some(excess)
     }

@@ -20,6 +20,7 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::train::TrainStep;
+use burn_bayes_eval::Bounded;
 
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
@@ -222,7 +223,7 @@ impl AntitheticPairs {
             }
         };
         match square.is_finite() {
-            true => 0.5 * square.max(0.0),
+            true => 0.5 * square.at_least(0.0),
             false => f64::INFINITY,
         }
     }
@@ -242,8 +243,8 @@ impl AntitheticPairs {
             let variance = rest / (others * squares);
             let is_known = squares > 0.0 && ratio.is_finite() && variance.is_finite();
             is_known.then(|| {
-                let ratio = ratio.max(SMALLEST_RATIO);
-                gain_of(ratio) - 0.25 * variance / (ratio * ratio).max(1.0)
+                let ratio = ratio.at_least(SMALLEST_RATIO);
+                gain_of(ratio) - 0.25 * variance / (ratio * ratio).at_least(1.0)
             })
         };
         let weights = self.scaled.first().map_or(0, Vec::len);
@@ -254,7 +255,7 @@ impl AntitheticPairs {
                 gain_of(SMALLEST_RATIO)
             });
         }
-        (sum.max(0.0), unknown)
+        (sum.at_least(0.0), unknown)
     }
 }
 

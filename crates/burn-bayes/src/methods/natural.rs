@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use burn_bayes_eval::Bounded;
 pub(crate) use settings::{NaturalSettings, fraction};
 pub(crate) use update::NaturalStep;
 pub use update::{NaturalUpdate, PrecisionUpdated};
@@ -235,7 +236,7 @@ impl NaturalGaussian {
             gradient,
             MeanStep {
                 weights: &weights,
-                scale: (settings.radius / reach).min(1.0),
+                scale: (settings.radius / reach).at_most(1.0),
                 momentum: settings.momentum,
                 learning_rate,
             },

@@ -30,6 +30,7 @@ use super::checks::counts;
 use super::iterate_schedule::IterateSchedule;
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
+use crate::kernels::composed::at_least;
 use crate::kernels::{self, Moments};
 use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::noise::{Noise, NoiseSource};
@@ -195,7 +196,7 @@ impl Algorithm for Swag {
         let mean = self.mean.val().without_autodiff();
         // A weight that has not changed has variance zero; a posterior needs a positive variance.
         let variance = self.variance.val().without_autodiff().mul_scalar(0.5);
-        let variance = variance.clamp_min(f32::MIN_POSITIVE);
+        let variance = at_least(variance, f32::MIN_POSITIVE);
         let factors = self.deviations.as_ref().map(|deviations| {
             let [max_rank, len] = deviations.dims();
             let kept = max_rank.min(usize::try_from(taken).unwrap_or(max_rank));

@@ -1,6 +1,7 @@
 //! A step of IVON: computed from sums over examples, and applied with the learning rate.
 
 use burn::tensor::Tensor;
+use burn_bayes_eval::Bounded;
 
 use super::{Fixed, Ivon};
 use crate::error::Result;
@@ -67,7 +68,7 @@ impl Ivon {
     /// Applies a step.
     pub(super) fn with_update(mut self, newton: IvonStep, learning_rate: f64) -> Self {
         let config = &self.fixed.config;
-        let scale = (config.radius / (learning_rate * newton.length)).min(1.0);
+        let scale = (config.radius / (learning_rate * newton.length)).at_most(1.0);
         let (decay, share) = (config.momentum, (1.0 - config.momentum) * scale);
         let gradient = newton.gradient.mul_scalar(share);
         self.moment = updated(self.moment, |moment| moment.mul_scalar(decay) + gradient);

@@ -2,16 +2,18 @@
 
 use burn::module::Param;
 use burn::tensor::Tensor;
+use burn_bayes_eval::Bounded;
 
 use super::{Fixed, Nagvac, Velocity};
 use crate::error::Result;
 use crate::kernels::CovarianceParts;
+use crate::kernels::composed::at_least;
 use crate::methods::average::Iterate;
 use crate::methods::stages::{StageEvent, StageUpdate};
 use crate::methods::start::updated;
 
 /// The least w, which bounds the change of a weight that has most of κ.
-const LEAST_W: f64 = 0.1;
+const LEAST_W: f32 = 0.1;
 
 /// A step of NAGVAC, a natural gradient before the learning rate is applied.
 #[derive(Debug)]
@@ -51,17 +53,13 @@ impl Gradient {
         let mean = natural * deviation.clone();
 
         let scaled = self.factor * deviation.clone();
-        let least = share.clone().clamp_min(damping);
+        let least = at_least(share.clone(), damping as f32);
         let weight = (least.clone() + share).recip().neg().add_scalar(1.0);
         let product = sum(relative, &scaled) * weight;
         let factor = (scaled.clone() + relative.clone() * product) / least;
 
         let r = relative.clone().square() / kappa.add_scalar(1.0);
-        let w = r
-            .clone()
-            .mul_scalar(-2.0)
-            .add_scalar(1.0)
-            .clamp_min(LEAST_W);
+        let w = at_least(r.clone().mul_scalar(-2.0).add_scalar(1.0), LEAST_W);
         let gradient = self.log_variance.mul_scalar(2.0);
         let (divided, ratio) = (gradient.clone() / w.clone(), r.clone() / w);
         let explained = sum(&r, &divided) / sum(&r, &ratio).add_scalar(1.0);
@@ -105,7 +103,7 @@ impl Nagvac {
             mean: natural,
             factor,
             log_deviation,
-            lengths: [squares[0], squares[1]].map(|square| square.max(0.0).sqrt()),
+            lengths: [squares[0], squares[1]].map(|square| square.at_least(0.0).sqrt()),
         })
     }
 
@@ -114,7 +112,7 @@ impl Nagvac {
         let config = &self.fixed.config;
         let rate = config.covariance_rate.at(natural.step - 1);
         let [length, covariance] = natural.lengths;
-        let scale = |rate: f64, length: f64| (config.radius / (rate * length)).min(1.0);
+        let scale = |rate: f64, length: f64| (config.radius / (rate * length)).at_most(1.0);
         let (mean_scale, scale) = (scale(learning_rate, length), scale(rate, covariance));
         let averaged = |velocity, natural: Tensor<1>, scale: f64| {
             updated(velocity, |velocity: Tensor<1>| {
@@ -291,7 +289,7 @@ mod tests {
             // The last block is exact unless a weight has most of κ.
             let last = shares
                 .iter()
-                .all(|share| 1.0 - 2.0 * share / (1.0 + kappa) > LEAST_W);
+                .all(|share| 1.0 - 2.0 * share / (1.0 + kappa) > f64::from(LEAST_W));
             let cases = [
                 (None, 3, host(mean)),
                 (Some(0), 4, factor),

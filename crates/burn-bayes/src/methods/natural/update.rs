@@ -1,6 +1,7 @@
 //! An update of a Gaussian, computed from gradients and applied once the learning rate is known.
 
 use burn::tensor::Tensor;
+use burn_bayes_eval::Bounded;
 
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
@@ -55,7 +56,7 @@ impl NaturalStep {
             factors: update.factors,
             precision: update.precision,
             weights,
-            decrement: decrement.max(0.0),
+            decrement: decrement.at_least(0.0),
         })
     }
 
