@@ -12,9 +12,11 @@
 //! At equilibrium, every weight that the data determine adds T/2 nats to the loss of the N examples together, so with
 //! many more weights than examples the samples of the posterior itself predict little. As for the other methods, λ is
 //! by default the larger of N and the number of weights.
+//!
 //! **Stages.** Gradient descent takes long to a mode, and its largest rate depends on the layers. So Adam trains the weights
 //! first, and then the variances σ² of a Gaussian around them are found ([`Stages`]). P = λσ² stays: with it, ℓ is a
-//! fraction of the distance to the mode of a weight's conditional distribution. Samples are taken after both stages.
+//! fraction of the distance to the mode of a weight's conditional distribution. The stages take at most three quarters of
+//! the steps before the first sample; fewer than 16 such steps have none.
 //!
 //! Mini-batches add noise of their own, of which nothing is subtracted (β̂ = 0 in the paper), so a large ℓ or small
 //! mini-batches make the samples too wide. A [`SamplingSchedule`] says which θ are samples, and whether ℓ falls in
@@ -92,7 +94,8 @@ pub struct SghmcConfig {
     /// The prior over the weights.
     #[config(default = "Prior::isotropic(1.0)")]
     pub prior: Prior,
-    /// The first stage, in which Adam trains the weights without noise. Paper: none.
+    /// The first stage, in which Adam trains the weights without noise: by default at most half of the steps before the first
+    /// sample. Paper: none.
     #[config(default = "MeanStage::UntilArrival { at_most: None }")]
     pub mean_stage: MeanStage,
     /// The learning rate of the first stage.
@@ -153,6 +156,7 @@ impl SghmcConfig {
     fn stages(&self) -> StageSettings {
         StageSettings::new(self.train_len, self.mean_stage, Averaging::None)
             .with_adam(self.mean_stage_rate, false)
+            .within(self.schedule.burn_in())
     }
 
     /// The algorithm for the weights of `model`.
@@ -352,13 +356,9 @@ impl Algorithm for Sghmc {
         if config.schedule.is_noisy(step) && config.temperature > 0.0 {
             let variance = 2.0 * config.friction * rate * config.temperature;
             let deviation = (variance / setup.ess).sqrt();
-            let id = StepId {
-                step: step - 1,
-                pass: 0,
-            };
-            let normals = id
-                .noise(setup.noise)
-                .normal(setup.layout.len(), &push.device());
+            let step = step - 1;
+            let noise = StepId { step, pass: 0 }.noise(setup.noise);
+            let normals = noise.normal(setup.layout.len(), &push.device());
             push = push + (normals * preconditioner.sqrt()).mul_scalar(deviation);
         }
         let kept = 1.0 - config.friction;

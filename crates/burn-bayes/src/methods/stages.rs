@@ -47,6 +47,8 @@ pub(crate) const NARROW: InitialDeviation = InitialDeviation::FanInScaled(0.03);
 /// The number of steps of the second stage, and the largest part of a training whose length is known.
 const SCALE_STEPS: u64 = 64;
 const SCALE_PART: f64 = 0.1;
+/// Fewer steps have no time for first stages.
+const FEWEST_STEPS: u64 = 16;
 /// ρ in the first [`FAST_STEPS`] steps; then it falls as one over their number.
 const SCALE_RATE: f64 = 0.5;
 const FAST_STEPS: u64 = 24;
@@ -60,8 +62,8 @@ pub(crate) struct StageSettings {
     pub(crate) mean_stage: MeanStage,
     /// The learning rate of Adam; `None` if the user's optimiser trains the mean.
     pub(crate) mean_rate: Option<f64>,
-    /// Whether the start of the covariance is found in the second stage.
-    pub(crate) has_scale_stage: bool,
+    /// The largest number of steps of the second stage, in which the start of the covariance is found; 0 without it.
+    pub(crate) scale_steps: u64,
     pub(crate) averaging: Averaging,
 }
 
@@ -72,7 +74,7 @@ impl StageSettings {
             train_len,
             mean_stage,
             mean_rate: None,
-            has_scale_stage: true,
+            scale_steps: SCALE_STEPS,
             averaging,
         }
     }
@@ -81,7 +83,24 @@ impl StageSettings {
     pub(crate) fn with_adam(self, rate: f64, has_start: bool) -> Self {
         Self {
             mean_rate: Some(rate),
-            has_scale_stage: !has_start,
+            scale_steps: if has_start { 0 } else { SCALE_STEPS },
+            ..self
+        }
+    }
+
+    /// With first stages that are over after three quarters of this number of steps, and none if they are fewer than
+    /// [`FEWEST_STEPS`].
+    pub(crate) fn within(self, steps: u64) -> Self {
+        let mean_stage = match self.mean_stage {
+            MeanStage::UntilArrival { at_most: None } if steps < FEWEST_STEPS => MeanStage::None,
+            MeanStage::UntilArrival { at_most: None } => MeanStage::UntilArrival {
+                at_most: Some(steps / 2),
+            },
+            set => set,
+        };
+        Self {
+            mean_stage,
+            scale_steps: self.scale_steps.min(steps / 4),
             ..self
         }
     }
@@ -181,7 +200,7 @@ impl Stages {
         let Some(progress) = &self.progress else {
             return Stage::Single;
         };
-        let has_scales = self.settings.has_scale_stage && *self.scaled.value() < self.scale_steps();
+        let has_scales = *self.scaled.value() < self.scale_steps();
         match progress.end() {
             None => Stage::Mean,
             Some(_) if has_scales => Stage::Scale,
@@ -197,15 +216,16 @@ impl Stages {
     /// The precision with which the second stage would begin now, if Adam trains the mean.
     pub(crate) fn start_so_far(&self, setup: &Setup) -> Option<Tensor<1>> {
         let adam = self.adam.as_ref().filter(|adam| adam.steps() > 0);
-        let is_found = self.stage() == Stage::Mean && self.settings.has_scale_stage;
+        let is_found = self.stage() == Stage::Mean && self.settings.scale_steps > 0;
         adam.filter(|_| is_found)
             .map(|adam| self.start(setup, adam.curvature()))
     }
 
     /// The number of steps of the second stage.
     fn scale_steps(&self) -> u64 {
-        let part = |steps| ((SCALE_PART * steps as f64) as u64).clamp(1, SCALE_STEPS);
-        self.length.map_or(SCALE_STEPS, part)
+        let most = self.settings.scale_steps;
+        let part = |steps| ((SCALE_PART * steps as f64) as u64).max(1).min(most);
+        self.length.map_or(most, part)
     }
 
     /// The proposal of the first stage, the mean itself; `None` after it.

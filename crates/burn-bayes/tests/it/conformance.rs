@@ -654,7 +654,7 @@ conformance! {
     shape ivon_in_one_stage: IvonConfig::new(LEN).with_mean_stage(MeanStage::None).with_initial_hessian(Some(16.0)), 0;
     points iterate_averaging: IterateAveragingConfig::new(LEN, 5, 3), 8;
     points sghmc: SghmcConfig::new(LEN, SAMPLED).with_mean_stage(MeanStage::None), 6;
-    points sghmc_in_stages: SghmcConfig::new(LEN, SAMPLED).with_mean_stage(MeanStage::Steps(6)), 1;
+    points sghmc_in_stages: SghmcConfig::new(LEN, SAMPLED).with_mean_stage(MeanStage::Steps(6)), 6;
     points sgld: SghmcConfig::sgld(LEN, CYCLES).with_max_samples(4).with_mean_stage(MeanStage::None), 4;
     points batch_ensemble: BatchEnsembleConfig::new(LEN, 3), 3;
 }

@@ -235,31 +235,30 @@ laws! {
 mod sghmc {
     use super::*;
 
-    const SCHEDULE: SamplingSchedule = SamplingSchedule::Constant {
-        start: 5,
-        interval: 6,
-    };
+    fn config(start: u64) -> SghmcConfig {
+        SghmcConfig::new(LEN, SamplingSchedule::Constant { start, interval: 6 })
+    }
 
     #[test]
     fn goes_on_in_the_same_bits_from_any_step() {
-        let config = SghmcConfig::new(LEN, SCHEDULE).with_mean_stage(MeanStage::Steps(MEAN));
+        // The second stage has 19 steps.
+        let config = config(80).with_mean_stage(MeanStage::Steps(MEAN));
         law::resumes(|| config.init(regressor(1)), true);
     }
 
     #[test]
-    fn reaches_its_posterior_in_a_short_training_or_says_that_it_has_none() {
-        law::short(|| SghmcConfig::new(LEN, SCHEDULE).init(regressor(1)));
-    }
-
-    #[test]
-    fn samples_are_those_of_the_last_stage() {
-        let config = SghmcConfig::new(LEN, SCHEDULE).with_mean_stage(MeanStage::Steps(MEAN));
-        // Steps 5, 11, … 95, 101: the last stage begins with step 95.
-        let samples = |steps| {
-            let bayesian = trained(config.init(regressor(1)), steps);
-            bayesian.algorithm().samples(steps)
-        };
-        assert_eq!([94, 95, 100, 101].map(samples), [0, 1, 1, 2]);
+    fn its_first_stages_are_over_before_the_first_sample() {
+        for start in [17, 30, 300] {
+            let config = config(start);
+            let early = trained(config.init(regressor(1)), start / 4);
+            assert_eq!(early.algorithm().stage(), Stage::Mean, "{start}");
+            let late = trained(config.init(regressor(1)), start + 5);
+            assert_eq!(late.algorithm().stage(), Stage::Posterior, "{start}");
+            let samples = [start - 1, start, start + 5].map(|step| late.algorithm().samples(step));
+            assert_eq!(samples, [0, 1, 1], "{start}");
+        }
+        let short = config(16).init(regressor(1));
+        assert_eq!(short.algorithm().stage(), Stage::Single);
     }
 }
 

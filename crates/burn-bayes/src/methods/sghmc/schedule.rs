@@ -93,6 +93,14 @@ impl SamplingSchedule {
         self.taken(step) > self.taken(step - 1)
     }
 
+    /// The number of steps before the first that may be a sample.
+    pub(super) fn burn_in(self) -> u64 {
+        match self {
+            Self::Constant { start, .. } => start - 1,
+            Self::Cyclical { length, .. } => length - self.sampling_steps(),
+        }
+    }
+
     /// The number of steps with noise in a cycle; at least one.
     fn sampling_steps(self) -> u64 {
         match self {
