@@ -1,11 +1,12 @@
 //! I + B for a positive semi-definite B, and the matrices that the low-rank formulas derive from
 //! it.
 
+use burn_bayes_eval::Bounded;
+
 use super::cholesky::{backward, factorise, forward, inverse_from_root, inverse_of_lower};
 use super::eigen::SymmetricEigen;
 use super::error::AlgebraError;
 use super::matrix::{SquareMatrix, add_scaled, plus_scaled_identity};
-use burn_bayes_eval::Bounded;
 
 /// The most negative eigenvalue accepted for a Gram matrix, as a fraction of the largest magnitude.
 ///

@@ -4,9 +4,10 @@
 
 use std::collections::VecDeque;
 
+use burn_bayes_eval::Bounded;
+
 use super::dot;
 use super::matrix::add_scaled;
-use burn_bayes_eval::Bounded;
 
 /// Pairs of steps and changes of the gradient that make the approximate Hessian.
 const MEMORY: usize = 12;

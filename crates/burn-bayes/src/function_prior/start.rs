@@ -21,6 +21,7 @@ use std::sync::Arc;
 use burn::module::{Module, Param, ParamGroup};
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, TensorData};
+use burn_bayes_eval::Bounded;
 use burn_bayes_graph::{ExampleBatch, Layout};
 
 use super::curvature::{CurvatureRows, add_products};
@@ -33,7 +34,6 @@ use crate::kernels::composed::to_host;
 use crate::laplace::{FULL_LIMIT, ModelOutputs};
 use crate::noise::Noise;
 use crate::prior::Prior;
-use burn_bayes_eval::Bounded;
 
 /// The number of points, per unit, from which the places of units are chosen.
 const CANDIDATES: usize = 8;

@@ -8,10 +8,11 @@ use std::ops::{Add, Mul};
 
 use base::{BaseKernel, Family};
 
+use burn_bayes_eval::Bounded;
+
 use super::points::Points;
 use crate::algebra::SquareMatrix;
 use crate::error::{Error, Result};
-use burn_bayes_eval::Bounded;
 
 /// A kernel: the covariance k(x, y) of a function's values at two points.
 ///

@@ -13,11 +13,12 @@
 
 use std::f64::consts::PI;
 
+use burn_bayes_eval::Bounded;
+
 use super::kernel::{Kernel, check_width};
 use super::points::Points;
 use crate::algebra::{Cholesky, SquareMatrix, dot};
 use crate::error::{Error, Result};
-use burn_bayes_eval::Bounded;
 
 /// The number of points that are predicted at a time.
 const POINTS_AT_A_TIME: usize = 256;

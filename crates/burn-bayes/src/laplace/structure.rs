@@ -11,6 +11,7 @@
 //! precision, and what is no more than the rounding of U is not a part of r.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use burn_bayes_eval::Bounded;
 use burn_bayes_graph::ExampleGradients;
 
 use super::FULL_LIMIT;
@@ -19,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::kernels::statistics::{column_dot, mix};
 use crate::methods::truncation::StackedFactors;
-use burn_bayes_eval::Bounded;
 
 /// UᵀU + diag r.
 #[derive(Clone, Debug)]

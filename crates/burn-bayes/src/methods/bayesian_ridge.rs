@@ -21,10 +21,11 @@
 
 use std::f64::consts::TAU;
 
+use burn_bayes_eval::Bounded;
+
 use crate::algebra::{SquareMatrix, SymmetricEigen, dot};
 use crate::error::{Error, Result};
 use crate::posterior::{DenseGaussian, linear_regression_posterior};
-use burn_bayes_eval::Bounded;
 
 /// Relative change of both precisions at which the iteration has converged.
 const CHANGE: f64 = 1e-12;

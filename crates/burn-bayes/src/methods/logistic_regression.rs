@@ -22,10 +22,11 @@
 //! | α | `prior_precision` |
 //! | h, S | [`LogisticPosterior`] |
 
+use burn_bayes_eval::Bounded;
+
 use crate::algebra::{SquareMatrix, dot};
 use crate::error::{Error, Result};
 use crate::posterior::DenseGaussian;
-use burn_bayes_eval::Bounded;
 
 use super::full_matrix::{FullMatrixStep, FullMatrixVon};
 

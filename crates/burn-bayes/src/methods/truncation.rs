@@ -9,11 +9,11 @@
 use std::borrow::Cow;
 
 use burn::tensor::{Tensor, TensorData};
+use burn_bayes_eval::Bounded;
 use burn_bayes_graph::ExampleGradients;
 
 use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
-use burn_bayes_eval::Bounded;
 
 /// U⁺ = A U + B.
 #[derive(Clone, Debug)]

@@ -5,12 +5,11 @@
 //! be plotted.
 
 use burn::tensor::TensorReadError;
-use burn_bayes_eval::log_losses;
+use burn_bayes_eval::{Bounded, log_losses};
 
 use super::row_mean::RowMeanMetric;
 use super::score::{Caption, RowScore};
 use crate::likelihood::ClassificationDraws;
-use burn_bayes_eval::Bounded;
 
 /// The mean negative log-likelihood of an epoch's rows under the average of the draws.
 pub type AverageNllMetric = RowMeanMetric<AverageNll>;

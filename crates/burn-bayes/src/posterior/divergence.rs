@@ -19,9 +19,10 @@
 //! metrics for probability distributions"; Bhatia, Jain and Lim (2019), "On the Bures–Wasserstein
 //! distance between positive definite matrices", for the orthogonal Procrustes form.
 
+use burn_bayes_eval::Bounded;
+
 use super::dense::DenseGaussian;
 use crate::algebra::{AlgebraError, SquareMatrix, check_length, dot};
-use burn_bayes_eval::Bounded;
 
 /// The distances between a true Gaussian and its approximation that the papers report.
 ///

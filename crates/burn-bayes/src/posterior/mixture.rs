@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use burn_bayes_eval::Bounded;
 use burn_bayes_graph::Layout;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,6 @@ use super::storage::{
 use super::{FactorPosterior, ModelState, Posterior, Sampler, expect_layout};
 use crate::error::{Error, Result};
 use crate::noise::Noise;
-use burn_bayes_eval::Bounded;
 
 /// Σ_m w_m q_m over the same weights.
 ///

@@ -20,10 +20,11 @@
 //! Reference: Jöreskog (1967), "Some contributions to maximum likelihood factor analysis", for the
 //! precision form.
 
+use burn_bayes_eval::Bounded;
+
 use super::dense::DenseGaussian;
 use super::factor::FormKind;
 use crate::algebra::{AlgebraError, EigenPair, Lbfgs, SquareMatrix, SymmetricEigen};
-use burn_bayes_eval::Bounded;
 
 type Result<T> = std::result::Result<T, AlgebraError>;
 

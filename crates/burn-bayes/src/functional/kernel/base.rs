@@ -23,8 +23,9 @@
 
 use std::f64::consts::PI;
 
-use crate::algebra::summed;
 use burn_bayes_eval::Bounded;
+
+use crate::algebra::summed;
 
 /// The form of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Factor analysis of a matrix of vectors, dense and in f64: the references of the online rules.
 
+use burn_bayes_eval::Bounded;
+
 use crate::algebra::{Cholesky, SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
 use crate::posterior::{DENSE_LIMIT, DenseGaussian};
-use burn_bayes_eval::Bounded;
 
 /// The smallest ψ, as a fraction of the variance of its number.
 const FLOOR: f64 = 1e-9;

@@ -4,8 +4,9 @@
 //! ∇F = (m dᵀ − (Σ + m mᵀ) F) / ψ,   ∇log ψ = ½ [(d² − 2 d ⊙ Fᵀm + diag(Fᵀ(Σ + m mᵀ)F)) / ψ − 1]
 //! ```
 
-use super::latent::Latent;
 use burn_bayes_eval::Bounded;
+
+use super::latent::Latent;
 
 /// Moves the factors, K×D, and ψ by `rate` times the gradient at a deviation.
 pub(super) fn ascend(

@@ -1,5 +1,6 @@
 //! Online factor analysis of vectors in main memory.
 
+use burn_bayes_eval::Bounded;
 use burn_bayes_kernels::{
     Diagonal, FactorUnits, LowRankGaussian, fold, gram, update_moments, weighted_projections,
 };
@@ -10,7 +11,6 @@ use super::latent::{FactorRule, Latent, blend, expanded_mean, inverse_root, oute
 use super::{FLOOR, START_SHARE};
 use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
-use burn_bayes_eval::Bounded;
 
 /// Each of the first EAGER·K vectors is a block of its own; from then on, K vectors are a block.
 const EAGER: usize = 5;
