@@ -25,6 +25,7 @@ use crate::support::{assert_close, autodiff, filled, normals, one_stage, state};
 #[derive(Module, Debug)]
 struct Line {
     layer: Linear,
+    dropout: Option<Dropout>,
 }
 
 type Batch = (Tensor<2>, Tensor<2>);
@@ -34,6 +35,10 @@ impl TrainStep for Line {
     type Output = RegressionOutput;
 
     fn step(&self, (inputs, targets): Batch) -> TrainOutput<RegressionOutput> {
+        let inputs = match &self.dropout {
+            Some(dropout) => dropout.forward(inputs),
+            None => inputs,
+        };
         let output = self.layer.forward(inputs);
         let loss = GaussianNll::new(1.0).forward(output.clone(), targets.clone());
         let gradients = loss.backward();
@@ -109,6 +114,7 @@ impl Batches for Rows {
 fn line(seed: u64) -> Line {
     let line = Line {
         layer: LinearConfig::new(2, 1).init(&autodiff()),
+        dropout: None,
     };
     filled(line, seed, 0.5)
 }
@@ -513,33 +519,17 @@ fn a_bound_that_no_longer_improves_ends_the_training() {
     assert!(error.to_string().starts_with("window"), "{error}");
 }
 
-/// A line with dropout, whose weights are not initialised yet.
-#[derive(Module, Debug)]
-struct Dropped {
-    layer: Linear,
-    dropout: Dropout,
-}
-
-impl TrainStep for Dropped {
-    type Input = Batch;
-    type Output = RegressionOutput;
-
-    fn step(&self, (inputs, targets): Batch) -> TrainOutput<RegressionOutput> {
-        let output = self.layer.forward(self.dropout.forward(inputs));
-        let loss = GaussianNll::new(1.0).forward(output.clone(), targets.clone());
-        let output = RegressionOutput::new(loss.clone(), output, targets);
-        TrainOutput::new(self, loss.backward(), output)
+/// With dropout of this rate, and weights that are not initialised yet.
+fn dropped(rate: f64) -> Line {
+    Line {
+        layer: LinearConfig::new(2, 1).init(&autodiff()),
+        dropout: Some(DropoutConfig::new(rate).init()),
     }
 }
 
-impl TrainerModel for Dropped {}
-
 #[test]
 fn lazy_weights_take_no_random_numbers_of_the_first_step() {
-    let model = Dropped {
-        layer: LinearConfig::new(2, 1).init(&autodiff()),
-        dropout: DropoutConfig::new(0.5).init(),
-    };
+    let model = dropped(0.5);
     // Clones share their initialisation, which the first training makes.
     let [first, second] = [model.clone(), model].map(|model| {
         let run = trainer(model).run(&Rows { bad: false }, &mut Unobserved);
@@ -550,18 +540,13 @@ fn lazy_weights_take_no_random_numbers_of_the_first_step() {
 
 #[test]
 fn a_record_demands_the_settings_of_a_changed_template() {
-    let wrapped = |rate| {
-        IvonConfig::new(20).init(Dropped {
-            layer: LinearConfig::new(2, 1).init(&autodiff()),
-            dropout: DropoutConfig::new(rate).init(),
-        })
-    };
-    let with_less = |model: Dropped| Dropped {
-        dropout: DropoutConfig::new(0.1).init(),
-        ..model
+    let wrapped = |rate| IvonConfig::new(20).init(dropped(rate));
+    let with_less = |line: Line| Line {
+        dropout: dropped(0.1).dropout,
+        ..line
     };
     let record = || wrapped(0.5).map_template(with_less).into_record();
-    let resumed = |bayesian: Bayesian<Dropped, Ivon>| bayesian.load_record(record());
+    let resumed = |bayesian: Bayesian<Line, Ivon>| bayesian.load_record(record());
     for bayesian in [
         resumed(wrapped(0.1)),
         resumed(wrapped(0.5).map_template(with_less)),
