@@ -7,13 +7,19 @@ use burn::module::{Module, ModuleDisplay};
 use burn::optim::{AdamConfig, ModuleOptimizer};
 use burn::tensor::Device;
 use burn::train::{TrainOutput, TrainStep};
+use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::MixDraws;
-use burn_bayes::methods::{Averaging, FromGradients, MeanStage, StepId, Update, Vifa};
-use burn_bayes::{Bayesian, FusedAdamConfig, VifaConfig};
+use burn_bayes::methods::{Averaging, FromGradients, IvonConfig, MeanStage, StepId, Update, Vifa};
+use burn_bayes::noise::NoiseSource;
+use burn_bayes::{Bayesian, ExampleLoss, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig};
 
 use crate::batches::{classification_batch, image_batch, regression_batch};
 use crate::models::{MlpClassifier, MlpRegressor, ResNet18};
+use crate::ratios::wait;
 use crate::training::{Holder, Training};
+
+/// The rows that a posterior is said to have: of MNIST.
+const TRAIN_LEN: usize = 60_000;
 
 /// A network and the shape of its mini-batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +60,7 @@ impl Case {
                 rank: 1,
                 draws: 4,
                 optimizer: Optimizer::Fused,
+                noise: NoiseSource::Host,
             }),
             Self::Mlp => variants.extend([Variant::vifa(8), Variant::vifa(32)]),
             Self::ResNet32 | Self::ResNet64 => {}
@@ -61,18 +68,53 @@ impl Case {
         variants
     }
 
+    /// The variants whose launches on a GPU are counted.
+    pub fn every_method(self) -> Vec<Variant> {
+        let mut variants = self.variants();
+        variants.push(Variant::Vifa {
+            rank: 1,
+            draws: 1,
+            optimizer: Optimizer::Fused,
+            noise: NoiseSource::Device,
+        });
+        variants.extend([Variant::Ivon, Variant::Swag { rank: 20 }]);
+        if matches!(self, Self::Small | Self::Mlp) {
+            variants.extend([1, 8].map(|rank| Variant::Slang { rank }));
+        }
+        variants
+    }
+
+    /// The case of this name on the command line.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn named(word: &str) -> Result<Self, String> {
+        match word {
+            "small" => Ok(Self::Small),
+            "mlp" => Ok(Self::Mlp),
+            "resnet32" => Ok(Self::ResNet32),
+            "resnet64" => Ok(Self::ResNet64),
+            _ => Err(format!("`{word}`: use small, mlp, resnet32 or resnet64")),
+        }
+    }
+
     /// A training of this case, for one variant.
+    ///
+    /// # Panics
+    ///
+    /// If SLANG is to train a ResNet: batch normalisation has no loss of one example.
     pub fn stepper(self, variant: Variant, holder: Holder) -> Box<dyn Stepper> {
         let device = Device::default().autodiff();
         device.seed(0);
         match self {
-            Self::Small => stepper(
+            Self::Small => example_stepper(
                 MlpRegressor::new(&[13, 50, 1], &device),
                 regression_batch(10, 13, &device),
                 variant,
                 holder,
             ),
-            Self::Mlp => stepper(
+            Self::Mlp => example_stepper(
                 MlpClassifier::new(&[784, 400, 400, 10], &device),
                 classification_batch(200, 784, 10, &device),
                 variant,
@@ -123,6 +165,20 @@ pub enum Variant {
         draws: usize,
         /// The optimiser.
         optimizer: Optimizer,
+        /// The source of normals.
+        noise: NoiseSource,
+    },
+    /// IVON at its defaults.
+    Ivon,
+    /// SWAG with this many deviations, from its first step on.
+    Swag {
+        /// Number of deviations.
+        rank: usize,
+    },
+    /// SLANG of this rank.
+    Slang {
+        /// Number of factors.
+        rank: usize,
     },
 }
 
@@ -133,6 +189,7 @@ impl Variant {
             rank,
             draws: 1,
             optimizer: Optimizer::Fused,
+            noise: NoiseSource::Host,
         }
     }
 }
@@ -149,7 +206,17 @@ impl fmt::Display for Variant {
                 rank,
                 draws,
                 optimizer,
-            } => write!(f, "vifa/k={rank}/draws={draws}/{}", adam(optimizer)),
+                noise,
+            } => {
+                write!(f, "vifa/k={rank}/draws={draws}/{}", adam(optimizer))?;
+                match noise {
+                    NoiseSource::Device => write!(f, "/device noise"),
+                    _ => Ok(()),
+                }
+            }
+            Self::Ivon => write!(f, "ivon"),
+            Self::Swag { rank } => write!(f, "swag/k={rank}"),
+            Self::Slang { rank } => write!(f, "slang/k={rank}"),
         }
     }
 }
@@ -199,17 +266,53 @@ where
             rank,
             draws,
             optimizer,
+            noise,
         } => {
-            let bayesian = VifaConfig::new(60_000)
+            let bayesian = VifaConfig::new(TRAIN_LEN)
                 .with_rank(rank)
                 .with_draws(draws)
+                .with_noise(noise)
                 .with_mean_stage(MeanStage::None)
                 .with_averaging(Averaging::None)
                 .init(model);
             let training = Training::new(bayesian, optimizer.init(), holder);
             Box::new(Wrapped(training, batch, 0))
         }
+        Variant::Ivon => {
+            let bayesian = IvonConfig::new(TRAIN_LEN)
+                .with_mean_stage(MeanStage::None)
+                .with_averaging(Averaging::None)
+                .init(model);
+            let training = Training::new(bayesian, Optimizer::Fused.init(), holder);
+            Box::new(Plain(training, batch))
+        }
+        Variant::Swag { rank } => {
+            let bayesian = SwagConfig::new(TRAIN_LEN, 1)
+                .with_max_rank(rank)
+                .init(model);
+            let training = Training::new(bayesian, Optimizer::Fused.init(), holder);
+            Box::new(Plain(training, batch))
+        }
+        Variant::Slang { .. } => panic!("SLANG needs the losses of examples"),
     }
+}
+
+/// A training of a network that has a loss of every example.
+fn example_stepper<M, B>(model: M, batch: B, variant: Variant, holder: Holder) -> Box<dyn Stepper>
+where
+    M: Module + ModuleDisplay + ExampleLoss + TrainStep<Input = B, Output: MixDraws> + 'static,
+    B: ExampleBatch + 'static,
+{
+    let Variant::Slang { rank } = variant else {
+        return stepper(model, batch, variant, holder);
+    };
+    let bayesian = SlangConfig::new(TRAIN_LEN)
+        .with_rank(rank)
+        .with_mean_stage(MeanStage::None)
+        .with_averaging(Averaging::None)
+        .init(model);
+    let training = Training::new(bayesian, Optimizer::Fused.init(), holder);
+    Box::new(Plain(training, batch))
 }
 
 impl<M: Module + TrainStep<Input: Clone>> Stepper for Plain<M> {
@@ -269,6 +372,7 @@ where
 fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let result = work();
+    wait();
     *total += start.elapsed();
     result
 }

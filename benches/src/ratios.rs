@@ -19,20 +19,15 @@ pub fn main(allocator: &str) -> Result<(), String> {
     let mut rounds = None;
     for word in std::env::args().skip(1) {
         match word.split_once('=').unwrap_or((&word, "")) {
-            ("small", _) => cases.push(Case::Small),
-            ("mlp", _) => cases.push(Case::Mlp),
-            ("resnet32", _) => cases.push(Case::ResNet32),
-            ("resnet64", _) => cases.push(Case::ResNet64),
             ("learner", _) => holders = vec![Holder::Learner],
             ("owner", _) => holders = vec![Holder::Owner],
             ("rounds", count) => {
                 rounds = Some(count.parse().map_err(|_| format!("rounds={count}"))?);
             }
-            _ => {
-                return Err(format!(
-                    "`{word}`: use small, mlp, resnet32, resnet64, learner, owner, rounds=<number>"
-                ));
-            }
+            _ => cases.push(
+                Case::named(&word)
+                    .map_err(|other| format!("{other}, learner, owner, rounds=<number>"))?,
+            ),
         }
     }
     if cases.is_empty() {
@@ -78,12 +73,14 @@ fn measure(case: Case, holder: Holder, rounds: usize) {
     for stepper in &mut steppers {
         (0..2).for_each(|_| stepper.step());
     }
+    wait();
     let mut times = vec![Vec::new(); steppers.len()];
     let mut parts = vec![Vec::new(); steppers.len()];
     for _ in 0..rounds {
         for (index, stepper) in steppers.iter_mut().enumerate() {
             let start = Instant::now();
             (0..steps).for_each(|_| stepper.step());
+            wait();
             times[index].push(start.elapsed().as_secs_f64() / f64::from(steps));
         }
         for (index, stepper) in steppers.iter_mut().enumerate() {
@@ -116,17 +113,29 @@ fn measure(case: Case, holder: Holder, rounds: usize) {
     }
 }
 
+/// Waits until a GPU has done what it was given; a CPU has.
+///
+/// # Panics
+///
+/// If the device has failed.
+pub fn wait() {
+    let device = burn::tensor::Device::default();
+    device.sync().expect("the device works");
+}
+
 /// Times named functions in turns and prints their medians and their ratios to the first.
 pub fn in_turns(title: &str, rounds: usize, works: &mut [(&str, &mut dyn FnMut())]) {
     println!("\n{title}");
     for (_, work) in works.iter_mut() {
         work();
     }
+    wait();
     let mut times = vec![Vec::new(); works.len()];
     for _ in 0..rounds {
         for (index, (_, work)) in works.iter_mut().enumerate() {
             let start = Instant::now();
             work();
+            wait();
             times[index].push(start.elapsed().as_secs_f64());
         }
     }

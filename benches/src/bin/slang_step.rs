@@ -14,6 +14,7 @@ use burn::tensor::Device;
 use burn::train::TrainStep;
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::{ExampleLoss, SlangConfig};
+use burn_bayes_benches::ratios::wait;
 use burn_bayes_benches::{MlpClassifier, MlpRegressor, classification_batch, regression_batch};
 
 fn main() {
@@ -58,6 +59,7 @@ fn measure<M, B>(
                 bayesian.optimize(&mut optimizer, 1e-4.into(), output.grads)
             });
         }
+        wait();
         start.elapsed().as_secs_f64() / steps as f64
     };
     run(steps);

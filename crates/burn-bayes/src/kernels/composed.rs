@@ -1,6 +1,6 @@
 //! The kernels as Burn tensor operations, for every backend; the reference for the fused kernels.
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData, s};
 
 use super::{
     AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits,
@@ -65,7 +65,7 @@ pub(crate) fn gram(gaussian: &CovarianceParts) -> Vec<f64> {
         FactorUnits::Weights => factors.clone() / gaussian.diagonal.variance().unsqueeze::<2>(),
         FactorUnits::Deviations => factors.clone(),
     };
-    to_host(factors.clone().matmul(scaled.transpose()))
+    to_host(inner_products(factors.clone(), scaled))
 }
 
 pub(crate) fn draw_and_gram(
@@ -196,6 +196,32 @@ fn relative_gradient(
     gradient
 }
 
+/// The products of pieces, added: a GPU sums over the inner dimension of one product in the few threads that its small
+/// result has.
+pub(crate) fn inner_products(left: Tensor<2>, right: Tensor<2>) -> Tensor<2> {
+    const PIECE: usize = 4096;
+    let [_, len] = left.dims();
+    let pieces = len / PIECE;
+    if pieces < 2 {
+        return left.matmul(right.transpose());
+    }
+    let whole = pieces * PIECE;
+    let in_pieces = |rows: &Tensor<2>| {
+        let [count, _] = rows.dims();
+        let pieces = rows.clone().slice(s![.., 0..whole]);
+        pieces
+            .reshape([count, whole / PIECE, PIECE])
+            .swap_dims(0, 1)
+    };
+    let products = in_pieces(&left).matmul(in_pieces(&right).swap_dims(1, 2));
+    let products = products.sum_dim(0).squeeze_dim(0);
+    if whole == len {
+        return products;
+    }
+    let rest = |rows: Tensor<2>| rows.slice(s![.., whole..]);
+    products + rest(left).matmul(rest(right).transpose())
+}
+
 fn square_sum<const R: usize>(tensor: &Tensor<R>) -> Tensor<1> {
     tensor.clone().square().sum()
 }
@@ -320,6 +346,24 @@ mod tests {
     use burn::tensor::Device;
 
     use super::*;
+
+    #[test]
+    fn inner_products_in_pieces_are_those_of_the_whole() {
+        let device = Device::default();
+        for len in [5, 8192, 10_001] {
+            let rows = |count: usize, key: u64| {
+                let normals = Noise::host(1).fold(key).normal(count * len, &device);
+                normals.reshape([count, len])
+            };
+            let (left, right) = (rows(2, 1), rows(3, 2));
+            let whole = to_host(left.clone().matmul(right.clone().transpose()));
+            let sum = inner_products(left, right);
+            assert_eq!(sum.dims(), [2, 3]);
+            for (sum, whole) in to_host(sum).into_iter().zip(whole) {
+                assert!((sum - whole).abs() < 1e-6 * len as f64, "{sum} for {whole}");
+            }
+        }
+    }
 
     #[test]
     fn what_is_not_a_number_stays_so() {

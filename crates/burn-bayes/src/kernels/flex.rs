@@ -5,7 +5,8 @@
 
 use burn::backend::Flex;
 use burn::tensor::Tensor;
-use burn_bayes_graph::cpu::{Contiguous, is_whole, lent, primitive, tensor};
+pub(super) use burn_bayes_graph::cpu::is_whole;
+use burn_bayes_graph::cpu::{Contiguous, lent, primitive, tensor};
 use burn_bayes_kernels as host;
 
 use super::{

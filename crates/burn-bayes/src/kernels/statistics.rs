@@ -8,6 +8,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use super::CovarianceParts;
 use super::composed::to_host;
+use super::inner_products;
 
 /// A Gaussian in precision form, N(mean, (UᵀU + diag d)⁻¹).
 #[derive(Clone, Debug)]
@@ -37,8 +38,7 @@ pub fn row_squares(rows: Tensor<2>) -> Vec<f64> {
 
 /// Rows · v, K numbers on the host.
 pub fn project(rows: &Tensor<2>, vector: &Tensor<1>) -> Vec<f64> {
-    let [_, len] = rows.dims();
-    to_host(rows.clone().matmul(vector.clone().reshape([len, 1])))
+    to_host(inner_products(rows.clone(), vector.clone().unsqueeze()))
 }
 
 /// Σ_k w_k row_k.

@@ -14,6 +14,7 @@ use burn_bayes_graph::ExampleGradients;
 
 use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
+use crate::kernels::inner_products;
 
 /// U⁺ = A U + B.
 #[derive(Clone, Debug)]
@@ -61,7 +62,7 @@ impl StackedFactors<'_> {
         let (dense, gram) = match self.scaled {
             Some(scaled) => {
                 let dense = Tensor::cat(vec![self.factors.clone(), scaled.clone()], 0);
-                let gram = numbers(dense.clone().matmul(dense.clone().transpose()));
+                let gram = numbers(inner_products(dense.clone(), dense.clone()));
                 (dense, Cow::Owned(gram))
             }
             None => (self.factors.clone(), Cow::Borrowed(self.gram)),

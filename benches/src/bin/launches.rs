@@ -1,0 +1,80 @@
+//! What a GPU is given in one training step: its kernels, how often each runs, and the time of all. Every method is compared
+//! with the plain training of the same network.
+//!
+//! ```text
+//! cargo run --profile bench --bin launches --features burn-bayes-benches/cuda -- mlp kernels
+//! ```
+#![allow(clippy::print_stdout, reason = "a program's report")]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use burn::cubecl::config::TypeNameFormatLevel;
+use burn::cubecl::config::type_name_format;
+use burn::cubecl::logging::{LaunchObservation, LaunchObserver};
+use burn_bayes_benches::ratios::wait;
+use burn_bayes_benches::{Case, Holder};
+
+/// Steps before anything is counted: kernels are compiled and chosen in them.
+const WARM: usize = 20;
+/// Steps that are counted.
+const COUNTED: usize = 10;
+/// Steps that are timed, without being counted.
+const TIMED: usize = 50;
+
+fn main() -> Result<(), String> {
+    let mut cases = Vec::new();
+    let mut lists_kernels = false;
+    for word in std::env::args().skip(1) {
+        match word.as_str() {
+            "kernels" => lists_kernels = true,
+            _ => cases.push(Case::named(&word)?),
+        }
+    }
+    if cases.is_empty() {
+        cases = vec![Case::Small, Case::Mlp, Case::ResNet32];
+    }
+    for case in cases {
+        println!("\n{:<40} {:>9} {:>9}", case.name(), "launches", "ms");
+        for variant in case.every_method() {
+            let mut stepper = case.stepper(variant, Holder::Owner);
+            (0..WARM).for_each(|_| stepper.step());
+            wait();
+            let start = Instant::now();
+            (0..TIMED).for_each(|_| stepper.step());
+            wait();
+            let milliseconds = 1e3 * start.elapsed().as_secs_f64() / TIMED as f64;
+            let launches = Arc::new(Launches::default());
+            let watching = LaunchObservation::new(launches.clone());
+            (0..COUNTED).for_each(|_| stepper.step());
+            wait();
+            drop(watching);
+            let counts = launches.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let all: usize = counts.values().sum();
+            println!(
+                "{:<40} {:>9.1} {milliseconds:>9.3}",
+                variant.to_string(),
+                all as f64 / COUNTED as f64
+            );
+            if lists_kernels {
+                for (kernel, count) in counts.iter() {
+                    let name = type_name_format(kernel, TypeNameFormatLevel::Short);
+                    println!("    {:>6.1} {name}", *count as f64 / COUNTED as f64);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How often each kernel was launched.
+#[derive(Default)]
+struct Launches(Mutex<BTreeMap<&'static str, usize>>);
+
+impl LaunchObserver for Launches {
+    fn launched(&self, kernel: &'static str) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(kernel).or_default() += 1;
+    }
+}
