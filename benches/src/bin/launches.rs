@@ -2,7 +2,7 @@
 //! with the plain training of the same network.
 //!
 //! ```text
-//! cargo run --profile bench --bin launches --features burn-bayes-benches/cuda -- mlp kernels
+//! cargo run --profile bench -p burn-bayes-benches --features cuda --bin launches -- mlp kernels
 //! ```
 #![allow(clippy::print_stdout, reason = "a program's report")]
 
