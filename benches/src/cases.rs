@@ -15,10 +15,9 @@ use burn_bayes::{Bayesian, ExampleLoss, FusedAdamConfig, SlangConfig, SwagConfig
 
 use crate::batches::{classification_batch, image_batch, regression_batch};
 use crate::models::{MlpClassifier, MlpRegressor, ResNet18};
-use crate::ratios::wait;
-use crate::training::{Holder, Training};
+use crate::training::{Holder, Training, wait};
 
-/// The rows that a posterior is said to have: of MNIST.
+/// N of every posterior: the training rows of MNIST.
 const TRAIN_LEN: usize = 60_000;
 
 /// A network and the shape of its mini-batches.
@@ -86,16 +85,14 @@ impl Case {
 
     /// The case of this name on the command line.
     ///
-    /// # Errors
-    ///
-    /// There is none.
-    pub fn named(word: &str) -> Result<Self, String> {
+    /// `None` if there is none.
+    pub fn named(word: &str) -> Option<Self> {
         match word {
-            "small" => Ok(Self::Small),
-            "mlp" => Ok(Self::Mlp),
-            "resnet32" => Ok(Self::ResNet32),
-            "resnet64" => Ok(Self::ResNet64),
-            _ => Err(format!("`{word}`: use small, mlp, resnet32 or resnet64")),
+            "small" => Some(Self::Small),
+            "mlp" => Some(Self::Mlp),
+            "resnet32" => Some(Self::ResNet32),
+            "resnet64" => Some(Self::ResNet64),
+            _ => None,
         }
     }
 

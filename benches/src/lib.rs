@@ -13,4 +13,4 @@ pub use gradients::{convolution_gradients, embedding_gradients, perceptron_gradi
 pub use models::{
     Images, Labelled, LeNet, Measured, MlpClassifier, MlpRegressor, Network, ResNet18,
 };
-pub use training::{Holder, Training};
+pub use training::{Holder, Training, wait};

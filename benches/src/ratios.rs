@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::cases::{Case, Parts, Stepper};
-use crate::training::Holder;
+use crate::training::{Holder, wait};
 
 /// Reads the command line, times and prints.
 ///
@@ -24,10 +24,11 @@ pub fn main(allocator: &str) -> Result<(), String> {
             ("rounds", count) => {
                 rounds = Some(count.parse().map_err(|_| format!("rounds={count}"))?);
             }
-            _ => cases.push(
-                Case::named(&word)
-                    .map_err(|other| format!("{other}, learner, owner, rounds=<number>"))?,
-            ),
+            (word, _) => cases.push(Case::named(word).ok_or_else(|| {
+                format!(
+                    "`{word}`: use small, mlp, resnet32, resnet64, learner, owner, rounds=<number>"
+                )
+            })?),
         }
     }
     if cases.is_empty() {
@@ -111,16 +112,6 @@ fn measure(case: Case, holder: Holder, rounds: usize) {
             median(|parts| parts.optimizer),
         );
     }
-}
-
-/// Waits until a GPU has done what it was given; a CPU has.
-///
-/// # Panics
-///
-/// If the device has failed.
-pub fn wait() {
-    let device = burn::tensor::Device::default();
-    device.sync().expect("the device works");
 }
 
 /// Times named functions in turns and prints their medians and their ratios to the first.

@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
+use burn::tensor::Device;
 use burn::train::TrainStep;
 
 const LEARNING_RATE: f64 = 1e-4;
@@ -62,4 +63,13 @@ impl<M: Module + TrainStep> Training<M> {
         let rate = LEARNING_RATE.into();
         self.model = model.map(|model| model.optimize(&mut self.optimizer, rate, gradients));
     }
+}
+
+/// Waits until the default device has finished its work; a CPU always has.
+///
+/// # Panics
+///
+/// If the device has failed.
+pub fn wait() {
+    Device::default().sync().expect("the device works");
 }

@@ -1,5 +1,5 @@
-//! What a GPU is given in one training step: its kernels, how often each runs, and the time of all. Every method is compared
-//! with the plain training of the same network.
+//! Counts the kernels that one training step launches on a GPU, and times the step, for plain training and for several
+//! methods.
 //!
 //! ```text
 //! cargo run --profile bench -p burn-bayes-benches --features cuda --bin launches -- mlp kernels
@@ -10,11 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use burn::cubecl::config::TypeNameFormatLevel;
-use burn::cubecl::config::type_name_format;
+use burn::cubecl::config::{TypeNameFormatLevel, type_name_format};
 use burn::cubecl::logging::{LaunchObservation, LaunchObserver};
-use burn_bayes_benches::ratios::wait;
-use burn_bayes_benches::{Case, Holder};
+use burn_bayes_benches::{Case, Holder, wait};
 
 /// Steps before anything is counted: kernels are compiled and chosen in them.
 const WARM: usize = 20;
@@ -29,7 +27,11 @@ fn main() -> Result<(), String> {
     for word in std::env::args().skip(1) {
         match word.as_str() {
             "kernels" => lists_kernels = true,
-            _ => cases.push(Case::named(&word)?),
+            word => {
+                cases.push(Case::named(word).ok_or_else(|| {
+                    format!("`{word}`: use small, mlp, resnet32, resnet64, kernels")
+                })?)
+            }
         }
     }
     if cases.is_empty() {

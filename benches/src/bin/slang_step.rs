@@ -14,8 +14,9 @@ use burn::tensor::Device;
 use burn::train::TrainStep;
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::{ExampleLoss, SlangConfig};
-use burn_bayes_benches::ratios::wait;
-use burn_bayes_benches::{MlpClassifier, MlpRegressor, classification_batch, regression_batch};
+use burn_bayes_benches::{
+    MlpClassifier, MlpRegressor, classification_batch, regression_batch, wait,
+};
 
 fn main() {
     let device = Device::default();

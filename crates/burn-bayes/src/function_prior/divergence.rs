@@ -20,8 +20,8 @@ use super::{At, tensor};
 use crate::algebra::{Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::functional::{MOST_POINTS, spectral_scores};
-use crate::kernels::CovarianceParts;
 use crate::kernels::composed::to_host;
+use crate::kernels::{CovarianceParts, inner_products};
 use crate::laplace::ModelOutputs;
 use crate::methods::DivergenceGradient;
 use crate::noise::Noise;
@@ -88,9 +88,9 @@ impl<M: Module + ModelOutputs + 'static> At<'_, M> {
     fn pushed(&self, jacobian: &Tensor<2>, gaussian: &CovarianceParts) -> Result<Cholesky> {
         let gaussian = gaussian.clone().in_units_of_weights();
         let scaled = jacobian.clone() * gaussian.diagonal.deviation().unsqueeze::<2>();
-        let mut covariance = scaled.clone().matmul(scaled.transpose());
+        let mut covariance = inner_products(&scaled, &scaled);
         if let Some(factors) = gaussian.factors {
-            let scaled = jacobian.clone().matmul(factors.transpose());
+            let scaled = inner_products(jacobian, &factors);
             covariance = covariance + scaled.clone().matmul(scaled.transpose());
         }
         let [rows, _] = jacobian.dims();

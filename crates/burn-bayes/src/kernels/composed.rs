@@ -65,7 +65,7 @@ pub(crate) fn gram(gaussian: &CovarianceParts) -> Vec<f64> {
         FactorUnits::Weights => factors.clone() / gaussian.diagonal.variance().unsqueeze::<2>(),
         FactorUnits::Deviations => factors.clone(),
     };
-    to_host(inner_products(factors.clone(), scaled))
+    to_host(super::inner_products(factors, &scaled))
 }
 
 pub(crate) fn draw_and_gram(
@@ -196,29 +196,27 @@ fn relative_gradient(
     gradient
 }
 
-/// The products of pieces, added: a GPU sums over the inner dimension of one product in the few threads that its small
-/// result has.
-pub(crate) fn inner_products(left: Tensor<2>, right: Tensor<2>) -> Tensor<2> {
+/// The sum of the products of pieces. In one product with a small result, a GPU would sum over all weights in few
+/// threads.
+pub(super) fn inner_products(left: &Tensor<2>, right: &Tensor<2>) -> Tensor<2> {
     const PIECE: usize = 4096;
     let [_, len] = left.dims();
     let pieces = len / PIECE;
     if pieces < 2 {
-        return left.matmul(right.transpose());
+        return left.clone().matmul(right.clone().transpose());
     }
     let whole = pieces * PIECE;
     let in_pieces = |rows: &Tensor<2>| {
         let [count, _] = rows.dims();
-        let pieces = rows.clone().slice(s![.., 0..whole]);
-        pieces
-            .reshape([count, whole / PIECE, PIECE])
-            .swap_dims(0, 1)
+        let rows = rows.clone().slice(s![.., ..whole]);
+        rows.reshape([count, pieces, PIECE]).swap_dims(0, 1)
     };
-    let products = in_pieces(&left).matmul(in_pieces(&right).swap_dims(1, 2));
+    let products = in_pieces(left).matmul(in_pieces(right).swap_dims(1, 2));
     let products = products.sum_dim(0).squeeze_dim(0);
     if whole == len {
         return products;
     }
-    let rest = |rows: Tensor<2>| rows.slice(s![.., whole..]);
+    let rest = |rows: &Tensor<2>| rows.clone().slice(s![.., whole..]);
     products + rest(left).matmul(rest(right).transpose())
 }
 
@@ -357,7 +355,7 @@ mod tests {
             };
             let (left, right) = (rows(2, 1), rows(3, 2));
             let whole = to_host(left.clone().matmul(right.clone().transpose()));
-            let sum = inner_products(left, right);
+            let sum = inner_products(&left, &right);
             assert_eq!(sum.dims(), [2, 3]);
             for (sum, whole) in to_host(sum).into_iter().zip(whole) {
                 assert!((sum - whole).abs() < 1e-6 * len as f64, "{sum} for {whole}");

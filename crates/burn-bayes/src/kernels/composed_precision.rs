@@ -2,7 +2,8 @@
 
 use burn::tensor::Tensor;
 
-use super::composed::{at_least, inner_products, to_host};
+use super::composed::{at_least, to_host};
+use super::inner_products;
 use super::precision::{
     MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
 };
@@ -28,8 +29,8 @@ pub(crate) fn projections(gaussian: &PrecisionParts, noises: &[Noise]) -> Projec
     // One matrix on the right, so that one read copies everything to the host.
     let mut columns = vec![scaled.clone()];
     columns.extend(normals);
-    let products = inner_products(scaled, Tensor::cat(columns, 0));
-    let gram = inner_products(factors.clone(), factors.clone());
+    let products = inner_products(&scaled, &Tensor::cat(columns, 0));
+    let gram = inner_products(factors, factors);
     let width = 2 * rank + noises.len();
     let all = to_host(Tensor::cat(vec![gram, products], 1));
     let block = |from: usize, to: usize| -> Vec<f64> {
@@ -56,7 +57,7 @@ pub(crate) fn noise_products(gaussian: &PrecisionParts, noises: &[Noise]) -> Vec
     let normals = noises
         .iter()
         .map(|noise| noise.normal(len, &device).unsqueeze::<2>());
-    let products = inner_products(Tensor::cat(normals.collect(), 0), scaled);
+    let products = inner_products(&Tensor::cat(normals.collect(), 0), &scaled);
     let rank = products.dims()[1];
     to_host(products)
         .chunks_exact(rank)
@@ -108,7 +109,7 @@ pub(crate) fn precision_step(
     if let Some(factors) = &factors {
         let right = factors.clone() / precision.clone().unsqueeze::<2>();
         let right = Tensor::cat(vec![right, scaled.unsqueeze()], 0);
-        numbers.push(inner_products(factors.clone(), right).flatten(0, 1));
+        numbers.push(inner_products(factors, &right).flatten(0, 1));
     }
     let numbers = to_host(Tensor::cat(numbers, 0));
     let (sums, products) = numbers.split_at(2);

@@ -293,12 +293,8 @@ pub fn running_moments(
 }
 
 /// Left · Rightᵀ, `[A, B]`, of `[A, D]` and `[B, D]`: the inner products of rows over all weights.
-pub fn inner_products(left: Tensor<2>, right: Tensor<2>) -> Tensor<2> {
-    #[cfg(feature = "flex")]
-    if flex::is_whole(&left) {
-        return left.matmul(right.transpose());
-    }
-    composed::inner_products(left, right)
+pub fn inner_products(left: &Tensor<2>, right: &Tensor<2>) -> Tensor<2> {
+    fused_or_composed!(inner_products(left, right))
 }
 
 /// Multiplies a tensor by a factor, in place if the tensor is not shared; a factor of one costs

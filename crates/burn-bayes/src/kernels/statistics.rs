@@ -38,7 +38,7 @@ pub fn row_squares(rows: Tensor<2>) -> Vec<f64> {
 
 /// Rows · v, K numbers on the host.
 pub fn project(rows: &Tensor<2>, vector: &Tensor<1>) -> Vec<f64> {
-    to_host(inner_products(rows.clone(), vector.clone().unsqueeze()))
+    to_host(inner_products(rows, &vector.clone().unsqueeze()))
 }
 
 /// Σ_k w_k row_k.

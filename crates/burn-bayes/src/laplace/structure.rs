@@ -18,6 +18,7 @@ use super::FULL_LIMIT;
 use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
+use crate::kernels::inner_products;
 use crate::kernels::statistics::{column_dot, mix};
 use crate::methods::truncation::StackedFactors;
 
@@ -154,11 +155,7 @@ impl RowSum for LowRank {
         let [rank, _] = self.factors.dims();
         let truncation = stack.truncated()?;
         self.factors = mix(&self.factors, &truncation.mixing, rank) + truncation.rows;
-        self.gram = to_host(
-            self.factors
-                .clone()
-                .matmul(self.factors.clone().transpose()),
-        );
+        self.gram = to_host(inner_products(&self.factors, &self.factors));
         Ok(())
     }
 

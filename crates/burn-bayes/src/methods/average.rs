@@ -145,7 +145,7 @@ impl Average {
 fn turned(average: Tensor<2>, current: &Tensor<2>) -> Tensor<2> {
     let [rank, _] = average.dims();
     let current = current.clone().to_device(&average.device());
-    let overlap = inner_products(current, average.clone()).into_data();
+    let overlap = inner_products(&current, &average).into_data();
     let rotation = SquareMatrix::from_row_major(rank, overlap.iter::<f64>().collect())
         .and_then(|overlap| overlap.nearest_orthogonal());
     // Numbers that are not finite are reported by the check of the gradient.

@@ -62,7 +62,7 @@ impl StackedFactors<'_> {
         let (dense, gram) = match self.scaled {
             Some(scaled) => {
                 let dense = Tensor::cat(vec![self.factors.clone(), scaled.clone()], 0);
-                let gram = numbers(inner_products(dense.clone(), dense.clone()));
+                let gram = numbers(inner_products(&dense, &dense));
                 (dense, Cow::Owned(gram))
             }
             None => (self.factors.clone(), Cow::Borrowed(self.gram)),

@@ -110,7 +110,7 @@ impl GaussianForm for CovarianceForm {
             return Ok(statistics::row_squares(deviations.clone() / scale));
         };
         let scaled = deviations.clone() / self.diagonal.val().unsqueeze::<2>();
-        let projections = to_host(scaled.matmul(factors.clone().transpose()));
+        let projections = to_host(kernels::inner_products(&scaled, factors));
         let inverse = self.precision()?.inner().inverse();
         let solved = projections.chunks_exact(parts.rank().max(1));
         let solved = solved.map(|projection| inverse.multiply_vector(projection));

@@ -4,6 +4,7 @@ use burn::tensor::Tensor;
 
 use super::Sampler;
 use crate::error::Result;
+use crate::kernels::inner_products;
 
 /// The map from J, `[R, D]`, to matrices H, `[R, ·]`, with J Σ Jᵀ = Σ H Hᵀ. It holds what all J share.
 #[derive(Clone, Debug)]
@@ -23,9 +24,9 @@ impl CovarianceRoots {
         let scaled = jacobian.clone() * self.deviation.clone();
         match (self.factors.clone(), self.mixed.clone()) {
             (None, _) => vec![scaled],
-            (Some(factors), None) => vec![scaled, jacobian.matmul(factors.transpose())],
+            (Some(factors), None) => vec![scaled, inner_products(&jacobian, &factors)],
             (Some(factors), Some(mixed)) => {
-                let solved = scaled.clone().matmul(mixed.transpose());
+                let solved = inner_products(&scaled, &mixed);
                 vec![scaled - solved.clone().matmul(factors), solved]
             }
         }

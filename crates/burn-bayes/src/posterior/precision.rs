@@ -186,7 +186,7 @@ impl GaussianForm for PrecisionForm {
         let Some(factors) = parts.factors else {
             return Ok(squares);
         };
-        let projections = deviations.clone().matmul(factors.transpose());
+        let projections = kernels::inner_products(deviations, &factors);
         let explained = statistics::row_squares(projections);
         Ok(squares.iter().zip(explained).map(|(s, e)| s + e).collect())
     }

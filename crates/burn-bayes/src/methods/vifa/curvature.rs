@@ -15,7 +15,7 @@ use burn_bayes_graph::ExampleGradients;
 
 use crate::kernels::statistics::column_dot;
 use crate::kernels::{
-    self, CovarianceGradient, CovarianceParts, DrawGradient, FactorUnits, Objective,
+    self, CovarianceGradient, CovarianceParts, DrawGradient, FactorUnits, Objective, inner_products,
 };
 use crate::methods::{DivergenceGradient, GradientPieces, Proposal, Setup};
 
@@ -142,7 +142,7 @@ pub(super) fn with_divergence(
     let weighted = divergence.weights.clone().matmul(rows.clone());
     let weighted = weighted.mul_scalar(share);
     let product = |factors: Tensor<2>| {
-        let projections = factors.matmul(rows.clone().transpose());
+        let projections = inner_products(&factors, &rows);
         projections.matmul(weighted.clone())
     };
     let diagonal = column_dot(rows.clone(), weighted.clone());
