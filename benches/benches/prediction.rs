@@ -6,6 +6,7 @@ use std::time::Duration;
 use burn::module::Module;
 use burn::tensor::Device;
 use burn::train::InferenceStep;
+use burn_bayes::BayesianConfig;
 use burn_bayes::VifaConfig;
 use burn_bayes_benches::{MlpClassifier, classification_batch};
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -28,7 +29,7 @@ fn prediction(criterion: &mut Criterion) {
         bencher.iter(|| black_box(InferenceStep::step(&plain, batch.clone())));
     });
     for rank in [1, 8] {
-        let config = VifaConfig::new(60_000).with_rank(rank);
+        let config = BayesianConfig::new(60_000, VifaConfig::new().with_rank(rank));
         let bayesian = config.init(model.clone()).valid();
         group.bench_function(format!("draws={DRAWS}/k={rank}"), |bencher| {
             bencher.iter(|| black_box(bayesian.predict(batch.clone(), DRAWS)));

@@ -11,7 +11,9 @@ use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::MixDraws;
 use burn_bayes::methods::{Averaging, FromGradients, IvonConfig, MeanStage, StepId, Update, Vifa};
 use burn_bayes::noise::NoiseSource;
-use burn_bayes::{Bayesian, ExampleLoss, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes::{
+    Bayesian, BayesianConfig, ExampleLoss, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig,
+};
 
 use crate::batches::{classification_batch, image_batch, regression_batch};
 use crate::models::{MlpClassifier, MlpRegressor, ResNet18};
@@ -265,8 +267,7 @@ where
             optimizer,
             noise,
         } => {
-            let bayesian = VifaConfig::new(TRAIN_LEN)
-                .with_rank(rank)
+            let bayesian = BayesianConfig::new(TRAIN_LEN, VifaConfig::new().with_rank(rank))
                 .with_draws(draws)
                 .with_noise(noise)
                 .with_mean_stage(MeanStage::None)
@@ -276,7 +277,7 @@ where
             Box::new(Wrapped(training, batch, 0))
         }
         Variant::Ivon => {
-            let bayesian = IvonConfig::new(TRAIN_LEN)
+            let bayesian = BayesianConfig::new(TRAIN_LEN, IvonConfig::new())
                 .with_mean_stage(MeanStage::None)
                 .with_averaging(Averaging::None)
                 .init(model);
@@ -284,9 +285,8 @@ where
             Box::new(Plain(training, batch))
         }
         Variant::Swag { rank } => {
-            let bayesian = SwagConfig::new(TRAIN_LEN, 1)
-                .with_max_rank(rank)
-                .init(model);
+            let bayesian =
+                BayesianConfig::new(TRAIN_LEN, SwagConfig::new(1).with_rank(rank)).init(model);
             let training = Training::new(bayesian, Optimizer::Fused.init(), holder);
             Box::new(Plain(training, batch))
         }
@@ -303,8 +303,7 @@ where
     let Variant::Slang { rank } = variant else {
         return stepper(model, batch, variant, holder);
     };
-    let bayesian = SlangConfig::new(TRAIN_LEN)
-        .with_rank(rank)
+    let bayesian = BayesianConfig::new(TRAIN_LEN, SlangConfig::new().with_rank(rank))
         .with_mean_stage(MeanStage::None)
         .with_averaging(Averaging::None)
         .init(model);

@@ -17,7 +17,7 @@ use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 use burn_bayes::methods::{
     Algorithm, Curvature, IvonConfig, MeanStage, NagvacConfig, VadamConfig, VonConfig,
 };
-use burn_bayes::{Bayesian, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes::{Bayesian, BayesianConfig, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig};
 use burn_bayes_benches::{
     Holder, Labelled, MlpClassifier, Network, Training, classification_batch,
     convolution_gradients, embedding_gradients, perceptron_gradients,
@@ -130,15 +130,14 @@ fn check_plan<A>(
 fn training_holds_what_the_plan_says() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for (rank, draws) in [(0, 1), (1, 1), (4, 1), (8, 1), (4, 2)] {
-        let config = VifaConfig::new(60_000)
-            .with_rank(rank)
+        let config = BayesianConfig::new(60_000, VifaConfig::new().with_rank(rank))
             .with_draws(draws)
             .with_mean_stage(MeanStage::None);
         let plan = config.memory(WEIGHTS, OptimizerMemory::Adam);
         check_plan(&config, |model| config.init(model), plan);
     }
     for max_rank in [0, 2, 5] {
-        let config = SwagConfig::new(60_000, 1).with_max_rank(max_rank);
+        let config = BayesianConfig::new(60_000, SwagConfig::new(1).with_rank(max_rank));
         let plan = config.memory(WEIGHTS, OptimizerMemory::Adam);
         check_plan(&config, |model| config.init(model), plan);
     }
@@ -154,11 +153,12 @@ fn steps_in_closed_form_hold_what_the_plan_says() {
         (8, 1, 0.9),
         (4, 4, 0.0),
     ] {
-        let config = SlangConfig::paper(60_000)
-            .with_rank(rank)
-            .with_draws(draws)
-            .with_momentum(momentum);
-        let plan = config.memory(WEIGHTS);
+        let config = BayesianConfig::paper(
+            60_000,
+            SlangConfig::paper().with_rank(rank).with_momentum(momentum),
+        )
+        .with_draws(draws);
+        let plan = config.memory(WEIGHTS, OptimizerMemory::Plain);
         check_plan(&config, |model| config.init(model), plan);
     }
     for (curvature, draws, momentum) in [
@@ -167,33 +167,52 @@ fn steps_in_closed_form_hold_what_the_plan_says() {
         (Curvature::Price, 8, 0.9),
         (Curvature::Hutchinson { probe: 0.1 }, 2, 0.9),
     ] {
-        let config = VonConfig::paper(60_000)
-            .with_antithetic(true)
-            .with_curvature(curvature)
-            .with_draws(draws)
-            .with_momentum(momentum);
-        let plan = config.memory(WEIGHTS);
+        let config = BayesianConfig::paper(
+            60_000,
+            VonConfig::paper()
+                .with_curvature(curvature)
+                .with_momentum(momentum),
+        )
+        .with_antithetic(true)
+        .with_draws(draws);
+        let plan = config.memory(WEIGHTS, OptimizerMemory::Plain);
         check_plan(&config, |model| config.init(model), plan);
     }
     // The first stage.
-    let config = SlangConfig::vogn(60_000);
-    check_plan(&config, |model| config.init(model), config.memory(WEIGHTS));
-    let config = VadamConfig::new(60_000);
-    check_plan(&config, |model| config.init(model), config.memory(WEIGHTS));
+    let config = BayesianConfig::new(60_000, SlangConfig::vogn());
+    check_plan(
+        &config,
+        |model| config.init(model),
+        config.memory(WEIGHTS, OptimizerMemory::Plain),
+    );
+    let config = BayesianConfig::new(60_000, VadamConfig::new());
+    check_plan(
+        &config,
+        |model| config.init(model),
+        config.memory(WEIGHTS, OptimizerMemory::Plain),
+    );
     for draws in [2, 8] {
         let stage = MeanStage::None;
-        let config = IvonConfig::new(60_000)
+        let config = BayesianConfig::new(60_000, IvonConfig::new())
             .with_mean_stage(stage)
             .with_draws(draws);
-        check_plan(&config, |model| config.init(model), config.memory(WEIGHTS));
-        let config = NagvacConfig::new(60_000)
+        check_plan(
+            &config,
+            |model| config.init(model),
+            config.memory(WEIGHTS, OptimizerMemory::Plain),
+        );
+        let config = BayesianConfig::new(60_000, NagvacConfig::new())
             .with_mean_stage(stage)
             .with_draws(draws);
-        check_plan(&config, |model| config.init(model), config.memory(WEIGHTS));
+        check_plan(
+            &config,
+            |model| config.init(model),
+            config.memory(WEIGHTS, OptimizerMemory::Plain),
+        );
     }
     for draws in [1, 4] {
-        let config = VadamConfig::paper(60_000).with_draws(draws);
-        let plan = config.memory(WEIGHTS);
+        let config = BayesianConfig::paper(60_000, VadamConfig::paper()).with_draws(draws);
+        let plan = config.memory(WEIGHTS, OptimizerMemory::Plain);
         check_plan(&config, |model| config.init(model), plan);
     }
 }
@@ -268,7 +287,7 @@ fn a_step_with_several_draws_does_not_make_their_gradients() {
     let device = Device::default().autodiff();
     let model = MlpClassifier::new(&[784, 400, 400, 10], &device);
     let batch = classification_batch(ROWS, 784, 10, &device);
-    let config = SlangConfig::new(60_000).with_rank(RANK).with_draws(DRAWS);
+    let config = BayesianConfig::new(60_000, SlangConfig::new().with_rank(RANK)).with_draws(DRAWS);
     let bayesian = config.init(model);
     let len = bayesian.layout().len();
     let mut training = Training::new(bayesian, FusedAdamConfig::new().init(), Holder::Owner);

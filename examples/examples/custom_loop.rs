@@ -9,6 +9,7 @@ use std::error::Error;
 
 use burn::tensor::Device;
 use burn::train::TrainStep;
+use burn_bayes::BayesianConfig;
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{
     Arguments, ClassBatch, ClassScores, Classifier, Glyphs, class_loader, is_smoke,
@@ -37,8 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // Two antithetic draws for every mini-batch, which reduces the variance of the gradient.
     // ANCHOR: wrapper
-    let mut bayesian = VifaConfig::new(loader.num_items())
-        .with_rank(4)
+    let mut bayesian = BayesianConfig::new(loader.num_items(), VifaConfig::new().with_rank(4))
         .with_draws(2)
         .with_antithetic(true)
         .with_seed(seed)

@@ -11,6 +11,7 @@ use std::error::Error;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::TrainStep;
+use burn_bayes::BayesianConfig;
 use burn_bayes::function_prior::FunctionPrior;
 use burn_bayes::functional::{
     FunctionPrediction, GaussianProcess, Kernel, MarginalLikelihood, MeasurementPoints, Points,
@@ -114,13 +115,16 @@ fn curve(x: f64) -> f64 {
     (1.5 * x).sin() + 0.3 * x
 }
 
-fn slang(rank: usize, seed: u64, steps: usize, precision: f64) -> SlangConfig {
-    SlangConfig::new(ROWS)
-        .with_rank(rank)
-        .with_seed(seed)
-        .with_prior(Prior::isotropic(precision))
-        .with_mean_stage(MeanStage::Steps(steps as u64 / 2))
-        .with_precision_rate(Rate::Constant(0.02))
+fn slang(rank: usize, seed: u64, steps: usize, precision: f64) -> BayesianConfig<SlangConfig> {
+    BayesianConfig::new(
+        ROWS,
+        SlangConfig::new()
+            .with_rank(rank)
+            .with_covariance_rate(Rate::Constant(0.02)),
+    )
+    .with_seed(seed)
+    .with_prior(Prior::isotropic(precision))
+    .with_mean_stage(MeanStage::Steps(steps as u64 / 2))
 }
 
 fn network(seed: u64) -> Regressor {

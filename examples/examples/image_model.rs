@@ -17,6 +17,7 @@ use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn::train::metric::{AccuracyMetric, LossMetric};
 use burn::train::{Learner, SupervisedTraining};
+use burn_bayes::BayesianConfig;
 use burn_bayes::metric::{MutualInformationMetric, PredictiveEntropyMetric};
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{
@@ -40,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: wrap
     let model = Cnn::new(&device.autodiff());
-    let bayesian = VifaConfig::new(train_len).init(model);
+    let bayesian = BayesianConfig::new(train_len, VifaConfig::new()).init(model);
     // ANCHOR_END: wrap
 
     // ANCHOR: train

@@ -11,6 +11,7 @@ use burn::module::{Module, ParamGroup};
 use burn::tensor::Device;
 use burn::tensor::activation::softmax;
 use burn::train::{Learner, SupervisedTraining, metric::LossMetric};
+use burn_bayes::BayesianConfig;
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{
     Arguments, ClassBatch, ClassScores, Classifier, EpochLines, Glyphs, class_loader, is_smoke,
@@ -31,9 +32,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: group
     // `println!("{model}")` shows the paths: `head.weight` and `head.bias` here.
-    let bayesian = VifaConfig::new(train.len())
+    let bayesian = BayesianConfig::new(train.len(), VifaConfig::new().with_rank(4))
         .with_group(ParamGroup::from_predicate("head."))
-        .with_rank(4)
         .with_seed(seed)
         .init(model);
     for entry in bayesian.layout().entries() {

@@ -8,6 +8,7 @@
 use std::error::Error;
 
 use burn::tensor::Device;
+use burn_bayes::BayesianConfig;
 use burn_bayes::methods::Vifa;
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Batches, EpochSummary, Trainer, TrainingObserver};
@@ -30,7 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     device.seed(seed);
     let rows = Rows::new(seed, epochs / 2, &device.clone().autodiff());
     let model = Regressor::new(1, &[20], Activation::Tanh, FIRST_GUESS, &rows.device);
-    let bayesian = VifaConfig::new(ROWS).with_seed(seed).init(model);
+    let bayesian = BayesianConfig::new(ROWS, VifaConfig::new())
+        .with_seed(seed)
+        .init(model);
     let mut noise = LearnedNoise {
         held_out: rows.held_out(&device),
         last: epochs / 2,

@@ -11,7 +11,8 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::{GradientsAccumulator, ModuleOptimizer};
 use burn::tensor::Device;
 use burn::train::TrainStep;
-use burn_bayes::methods::Averaging;
+use burn_bayes::BayesianConfig;
+use burn_bayes::methods::{Averaging, InitialMean};
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::prelude::*;
@@ -83,14 +84,18 @@ impl Setting {
     }
 
     // ANCHOR: setting
-    fn config(self, seed: u64, steps: u64) -> VifaConfig {
-        // The optimiser clips the accumulated gradient, as in the paper; `clip` would clip the
+    fn config(self, seed: u64, steps: u64) -> BayesianConfig<VifaConfig> {
+        // The optimiser clips the accumulated gradient, as in the paper; `clip_norm` would clip the
         // gradient of each mini-batch instead.
-        let config = VifaConfig::paper(ROWS)
-            .with_clip(None)
-            .with_prior(Prior::isotropic(PRIOR))
-            .with_accumulation(DRAWS)
-            .with_seed(seed);
+        let config = BayesianConfig::paper(
+            ROWS,
+            VifaConfig::paper()
+                .with_clip_norm(None)
+                .with_accumulation(DRAWS),
+        )
+        .with_initial_mean(InitialMean::Zero)
+        .with_prior(Prior::isotropic(PRIOR))
+        .with_seed(seed);
         match self {
             Self::Paper => config,
             Self::Ours => config

@@ -18,6 +18,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::tensor::Device;
 use burn::tensor::activation::softmax;
 use burn::train::TrainStep;
+use burn_bayes::BayesianConfig;
 use burn_bayes::eval::{
     ClassProbabilities, HeldOut, LabelledProbabilities, ReliabilityDiagram, Temperature, accuracy,
     nll,
@@ -107,24 +108,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     let steps = epochs * rows.div_ceil(BATCH);
     // ANCHOR: methods
     let prior = Prior::isotropic(PRIOR_PRECISION);
-    let vifa = VifaConfig::new(rows)
-        .with_rank(4)
-        .with_prior(prior.clone())
-        .with_mean_stage(MeanStage::None)
-        .with_initial_deviation(InitialDeviation::Constant(0.1))
-        .with_seed(seed)
-        .init(model.clone());
-    let slang = SlangConfig::new(rows)
-        .with_rank(4)
-        .with_precision_rate(Preset::SLANG.precision_rate(steps))
-        .with_prior(prior.clone())
-        .with_seed(seed)
-        .init(model.clone());
-    let ivon = IvonConfig::new(rows)
-        .with_precision_rate(Preset::IVON.precision_rate(steps))
-        .with_prior(prior)
-        .with_seed(seed)
-        .init(model);
+    let vifa = BayesianConfig::new(
+        rows,
+        VifaConfig::new()
+            .with_rank(4)
+            .with_initial_deviation(InitialDeviation::Constant(0.1)),
+    )
+    .with_prior(prior.clone())
+    .with_mean_stage(MeanStage::None)
+    .with_seed(seed)
+    .init(model.clone());
+    let slang = BayesianConfig::new(
+        rows,
+        SlangConfig::new()
+            .with_rank(4)
+            .with_covariance_rate(Preset::SLANG.precision_rate(steps)),
+    )
+    .with_prior(prior.clone())
+    .with_seed(seed)
+    .init(model.clone());
+    let ivon = BayesianConfig::new(
+        rows,
+        IvonConfig::new().with_covariance_rate(Preset::IVON.precision_rate(steps)),
+    )
+    .with_prior(prior)
+    .with_seed(seed)
+    .init(model);
     // ANCHOR_END: methods
     let random = vifa.layout().len();
     let vifa = train(vifa, adam(), Preset::VIFA, &target, (BATCH, epochs))?;

@@ -18,6 +18,7 @@ use burn::train::metric::{AccuracyMetric, LossMetric};
 use burn::train::{
     Learner, LearnerSummary, MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining,
 };
+use burn_bayes::BayesianConfig;
 use burn_bayes::diagnostics::ArrivalTest;
 use burn_bayes::eval::{TargetScale, variation_ratio};
 use burn_bayes::likelihood::ClassificationDraws;
@@ -71,7 +72,9 @@ fn classify(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error
     device.seed(seed);
     let training_device = device.clone().autodiff();
     let model = Classifier::new(Glyphs::PIXELS, 64, Glyphs::CLASSES, &training_device);
-    let bayesian = VifaConfig::new(train.len()).with_seed(seed).init(model);
+    let bayesian = BayesianConfig::new(train.len(), VifaConfig::new())
+        .with_seed(seed)
+        .init(model);
     let train = class_loader(train, 32, Some(seed), &training_device);
     let valid = class_loader(valid, 250, None, &device);
 
@@ -161,7 +164,9 @@ fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>
         noise_precision,
         &training_device,
     );
-    let bayesian = VifaConfig::new(TRAIN_LEN).with_seed(seed).init(model);
+    let bayesian = BayesianConfig::new(TRAIN_LEN, VifaConfig::new())
+        .with_seed(seed)
+        .init(model);
     // ANCHOR: arrival
     let test = ArrivalTest::new(TRAIN_LEN);
     let (bayesian, arrival) = bayesian.with_arrival_metric(test, vec![all_rows]);

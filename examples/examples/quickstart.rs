@@ -14,6 +14,7 @@ use burn::tensor::Device;
 use burn::tensor::activation::softmax;
 use burn::train::metric::{AccuracyMetric, LossMetric};
 use burn::train::{InferenceStep, Learner, LearnerModel, SupervisedTraining, TrainStep};
+use burn_bayes::BayesianConfig;
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{
     Arguments, ClassBatch, ClassRow, ClassScores, Classifier, EpochLines, Glyphs, class_loader,
@@ -60,9 +61,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: posterior
     // The same model with a posterior over its weights.
-    let config = VifaConfig::new(data.train.len())
-        .with_rank(4)
-        .with_seed(seed);
+    let config =
+        BayesianConfig::new(data.train.len(), VifaConfig::new().with_rank(4)).with_seed(seed);
     let bayesian = training(&data, seed, epochs, "posterior", &folder.join("posterior"))
         .metrics((AccuracyMetric::new(), LossMetric::new()))
         .launch(Learner::new(

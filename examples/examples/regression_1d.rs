@@ -14,6 +14,7 @@ use burn::module::Module;
 use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
+use burn_bayes::BayesianConfig;
 use burn_bayes::graph::CapturedModel;
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{Activation, Arguments, Regressor, ToBatch, is_smoke};
@@ -80,8 +81,7 @@ fn train(points: &[(f64, f64)], seed: u64, steps: usize) -> Result<Trained, Box<
         NOISE_DEVIATION.powi(-2),
         &training_device,
     );
-    let mut bayesian = VifaConfig::new(points.len())
-        .with_rank(10)
+    let mut bayesian = BayesianConfig::new(points.len(), VifaConfig::new().with_rank(10))
         .with_prior(Prior::isotropic(0.3))
         .with_draws(4)
         .with_antithetic(true)

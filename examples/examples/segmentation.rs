@@ -19,6 +19,7 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
 use burn::train::metric::AccuracyMetric;
 use burn::train::{Learner, SupervisedTraining};
+use burn_bayes::BayesianConfig;
 use burn_bayes::eval::{
     ClassificationTotals, DrawProbabilities, EvalError, PatchTotals, RankingTotals,
     mutual_information, predictive_entropy,
@@ -66,7 +67,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The loss is a mean over pixels, which are independent given the weights: N counts pixels.
     let pixels = train_len as usize * Shapes::PIXELS;
     let model = SegmentationNet::new(&training_device);
-    let bayesian = VifaConfig::new(pixels).with_seed(seed).init(model);
+    let bayesian = BayesianConfig::new(pixels, VifaConfig::new())
+        .with_seed(seed)
+        .init(model);
     let training = SupervisedTraining::new(&folder, train, valid)
         .metrics((AccuracyMetric::new(),))
         .metric_valid_numeric(MeanIntersectionOverUnionMetric::new())

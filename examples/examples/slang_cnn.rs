@@ -17,6 +17,7 @@ use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn::tensor::activation::softmax;
 use burn::train::TrainStep;
+use burn_bayes::BayesianConfig;
 use burn_bayes::methods::Rate;
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{
@@ -50,14 +51,17 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let loader = shuffled(train, seed);
     // ANCHOR: training
-    let mut bayesian = SlangConfig::new(loader.num_items())
-        .with_rank(rank)
-        .with_draws(2)
-        .with_momentum(0.9)
-        .with_prior(Prior::isotropic(10.0))
-        .with_precision_rate(Rate::Constant(0.05))
-        .with_seed(seed)
-        .init(model);
+    let mut bayesian = BayesianConfig::new(
+        loader.num_items(),
+        SlangConfig::new()
+            .with_rank(rank)
+            .with_momentum(0.9)
+            .with_covariance_rate(Rate::Constant(0.05)),
+    )
+    .with_draws(2)
+    .with_prior(Prior::isotropic(10.0))
+    .with_seed(seed)
+    .init(model);
     // `optimize` takes an optimiser, but SLANG's updates are in closed form.
     let mut optimizer = AdamConfig::new().init();
     for epoch in 0..epochs {

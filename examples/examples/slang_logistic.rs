@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
+use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{InitialDeviation, InitialMean, Rate};
 use burn_bayes::prelude::*;
 use burn_bayes_data::{Dataset, Presplit, read_presplit};
@@ -62,14 +63,17 @@ fn score(
         initial: 0.05,
         power: 0.51,
     };
-    let mut bayes = SlangConfig::paper(train.targets.len())
-        .with_rank(rank)
-        .with_prior(Prior::isotropic(prior))
-        .with_precision_rate(rate)
-        .with_draws(12)
-        .with_initial_mean(InitialMean::Zero)
-        .with_initial_deviation(Some(InitialDeviation::Constant(1.0)))
-        .try_init(LogisticRegressor::new(train.width(), &device))?;
+    let mut bayes = BayesianConfig::paper(
+        train.targets.len(),
+        SlangConfig::paper()
+            .with_rank(rank)
+            .with_covariance_rate(rate)
+            .with_initial_deviation(Some(InitialDeviation::Constant(1.0))),
+    )
+    .with_prior(Prior::isotropic(prior))
+    .with_draws(12)
+    .with_initial_mean(InitialMean::Zero)
+    .try_init(LogisticRegressor::new(train.width(), &device))?;
     // SLANG updates the random weights; the optimiser is for parameters that stay point estimates.
     let mut optimizer = FusedAdamConfig::new().init();
     // ANCHOR_END: slang

@@ -13,6 +13,7 @@ use std::error::Error;
 use burn::tensor::Device;
 use burn::train::metric::LossMetric;
 use burn::train::{Learner, SupervisedTraining};
+use burn_bayes::BayesianConfig;
 use burn_bayes::methods::MeanStage;
 use burn_bayes::metric::ModelDisagreementMetric;
 use burn_bayes::prelude::*;
@@ -50,9 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // ANCHOR: checkpoints
     // A new run and a resumed run are set up in the same way.
     // The schedule below has the stages.
-    let bayesian = VifaConfig::new(train.len())
+    let bayesian = BayesianConfig::new(train.len(), VifaConfig::new().with_rank(4))
         .with_mean_stage(MeanStage::None)
-        .with_rank(4)
         .with_seed(seed)
         .init(model);
     // The rows have the same order in every epoch, because Burn does not save the state of a

@@ -15,6 +15,7 @@ use burn::lr_scheduler::LrScheduler;
 use burn::module::ParamGroup;
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
+use burn_bayes::BayesianConfig;
 use burn_bayes::eval::{
     GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, mixture_nll, rmse,
 };
@@ -65,11 +66,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let draws = match method.as_str() {
         "vifa" => {
             // ANCHOR: network
-            let bayes = VifaConfig::new(count)
-                .with_draws(4)
-                .with_prior(Prior::isotropic(1.0))
-                .with_initial_deviation(InitialDeviation::FanInScaled(0.03))
-                .try_init(model)?;
+            let bayes = BayesianConfig::new(
+                count,
+                VifaConfig::new().with_initial_deviation(InitialDeviation::FanInScaled(0.03)),
+            )
+            .with_draws(4)
+            .with_prior(Prior::isotropic(1.0))
+            .try_init(model)?;
             let mut rates = RateSchedule::new(Rate::Power {
                 initial: 0.01,
                 time_constant: 0.1 * steps as f64,
@@ -87,13 +90,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         "slang" => {
             // ANCHOR: slang
             let prior = Prior::isotropic(1.0).with_group(ParamGroup::from_predicate("bias"), 1e-6);
-            let bayes = SlangConfig::new(count)
-                .with_draws(4)
-                .with_prior(prior)
-                .with_precision_rate(Rate::Constant(0.01))
-                .with_momentum(0.9)
-                .with_initial_deviation(Some(InitialDeviation::FanInScaled(1.0)))
-                .try_init(model)?;
+            let bayes = BayesianConfig::new(
+                count,
+                SlangConfig::new()
+                    .with_covariance_rate(Rate::Constant(0.01))
+                    .with_momentum(0.9)
+                    .with_initial_deviation(Some(InitialDeviation::FanInScaled(1.0))),
+            )
+            .with_draws(4)
+            .with_prior(prior)
+            .try_init(model)?;
             // ANCHOR_END: slang
             predicted(bayes, &rows, epochs, || 0.01, &device)?
         }

@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use burn::train::Interrupter;
+use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{Averaging, InitialDeviation, InitialMean, LogisticPosterior, Rate};
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
@@ -263,17 +264,20 @@ fn slang(train: &Rows, prior: f64, training: Training) -> Result<DenseGaussian> 
         true => Averaging::From(steps / 2),
         false => Averaging::None,
     };
-    let bayes = SlangConfig::paper(train.len())
-        .with_radius(RADIUS * (train.width as f64).sqrt())
-        .with_rank(rank)
-        .with_prior(Prior::isotropic(prior))
-        .with_precision_rate(precision_rate)
-        .with_draws(draws)
-        .with_initial_mean(InitialMean::Zero)
-        .with_initial_deviation(Some(InitialDeviation::Constant(1.0)))
-        .with_averaging(averaging)
-        .try_init(LinearModel::new(train.width, Likelihood::Logistic, &device))?
-        .with_interrupter(Interrupter::new());
+    let bayes = BayesianConfig::paper(
+        train.len(),
+        SlangConfig::paper()
+            .with_radius(RADIUS * (train.width as f64).sqrt())
+            .with_rank(rank)
+            .with_covariance_rate(precision_rate)
+            .with_initial_deviation(Some(InitialDeviation::Constant(1.0))),
+    )
+    .with_prior(Prior::isotropic(prior))
+    .with_draws(draws)
+    .with_initial_mean(InitialMean::Zero)
+    .with_averaging(averaging)
+    .try_init(LinearModel::new(train.width, Likelihood::Logistic, &device))?
+    .with_interrupter(Interrupter::new());
     let bayes = match gauss_newton {
         true => bayes.with_gauss_newton(),
         false => bayes,

@@ -4,6 +4,7 @@ use burn::grad_clipping::GradientClippingConfig;
 use burn::optim::ModuleOptimizer;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::train::Interrupter;
+use burn_bayes::BayesianConfig;
 use burn_bayes::methods::Rate;
 use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, InitialMean, MeanStage};
 use burn_bayes::optimizer::FusedSgdConfig;
@@ -85,21 +86,30 @@ impl VifaFit {
         Ok(bayes.try_posterior()?.to_dense()?)
     }
 
-    fn config(&self, rows: &Rows, prior: f64, steps: u64) -> VifaConfig {
+    fn config(&self, rows: &Rows, prior: f64, steps: u64) -> BayesianConfig<VifaConfig> {
+        let rank = self.rank.min(rows.width);
         match self.recipe {
             // The optimiser clips what the batches add up to; `clip` would clip each batch's share.
-            Recipe::Paper { .. } => VifaConfig::paper(rows.len())
-                .with_clip(None)
-                .with_accumulation(self.recipe.accumulation()),
-            Recipe::Ours { .. } => VifaConfig::new(rows.len())
-                .with_initial_mean(InitialMean::Zero)
-                .with_initial_deviation(InitialDeviation::Constant(0.1))
-                .with_factor_units(FactorUnits::Weights)
-                .with_factor_scale(0.01)
-                .with_mean_stage(MeanStage::None)
-                .with_averaging(Averaging::From(steps / 2)),
+            Recipe::Paper { .. } => BayesianConfig::paper(
+                rows.len(),
+                VifaConfig::paper()
+                    .with_rank(rank)
+                    .with_clip_norm(None)
+                    .with_accumulation(self.recipe.accumulation()),
+            )
+            .with_initial_mean(InitialMean::Zero),
+            Recipe::Ours { .. } => BayesianConfig::new(
+                rows.len(),
+                VifaConfig::new()
+                    .with_rank(rank)
+                    .with_initial_deviation(InitialDeviation::Constant(0.1))
+                    .with_factor_units(FactorUnits::Weights)
+                    .with_factor_scale(0.01),
+            )
+            .with_initial_mean(InitialMean::Zero)
+            .with_mean_stage(MeanStage::None)
+            .with_averaging(Averaging::From(steps / 2)),
         }
-        .with_rank(self.rank.min(rows.width))
         .with_prior(Prior::isotropic(prior))
         .with_seed(self.seed)
     }

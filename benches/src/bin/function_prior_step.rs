@@ -12,7 +12,7 @@ use burn_bayes::function_prior::FunctionPrior;
 use burn_bayes::functional::{Kernel, MeasurementPoints};
 use burn_bayes::methods::Algorithm;
 use burn_bayes::train::Bayesian;
-use burn_bayes::{Error, SlangConfig, VifaConfig};
+use burn_bayes::{BayesianConfig, Error, SlangConfig, VifaConfig};
 use burn_bayes_benches::{Holder, Labelled, MlpClassifier, Training, classification_batch, ratios};
 
 const WIDTHS: [usize; 4] = [784, 400, 400, 10];
@@ -27,10 +27,11 @@ fn main() -> Result<(), Error> {
     for rows in [64, 128] {
         let batch = classification_batch(rows, WIDTHS[0], WIDTHS[3], &device);
         let model = || MlpClassifier::new(&WIDTHS, &device.clone().autodiff());
-        let vifa = || VifaConfig::new(TRAIN_LEN).init(model());
+        let vifa = || BayesianConfig::new(TRAIN_LEN, VifaConfig::new()).init(model());
         let title = format!("VIFA, 784-400-400-10, M = {rows}, K = 1, five steps");
         compare(&title, &batch, vifa, [None])?;
-        let slang = || SlangConfig::new(TRAIN_LEN).with_rank(8).init(model());
+        let slang =
+            || BayesianConfig::new(TRAIN_LEN, SlangConfig::new().with_rank(8)).init(model());
         let title = format!("SLANG, 784-400-400-10, M = {rows}, L = 8, five steps");
         compare(&title, &batch, slang, [None, Some(POINTS), Some(8)])?;
     }

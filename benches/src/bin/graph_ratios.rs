@@ -16,7 +16,9 @@ use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch, ExampleGradients, Layout};
 use burn_bayes::likelihood::MixDraws;
 use burn_bayes::methods::{Averaging, MeanStage, Slang};
-use burn_bayes::{Bayesian, ExampleLoss, FusedAdamConfig, Noise, SlangConfig, VifaConfig};
+use burn_bayes::{
+    Bayesian, BayesianConfig, ExampleLoss, FusedAdamConfig, Noise, SlangConfig, VifaConfig,
+};
 use burn_bayes_benches::{
     Holder, LeNet, MlpClassifier, MlpRegressor, Network, ResNet18, Training, classification_batch,
     image_batch, ratios, regression_batch,
@@ -126,7 +128,7 @@ fn self_check<M>(title: &str, model: M, [full, short]: [<M as TrainStep>::Input;
 where
     M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch, Output: MixDraws> + 'static,
 {
-    let config = SlangConfig::new(455).with_rank(1);
+    let config = BayesianConfig::new(455, SlangConfig::new().with_rank(1));
     let train = |bayesian: Bayesian<M, Slang>| {
         let optimizer = FusedAdamConfig::new().init();
         let mut training = Training::new(bayesian, optimizer, Holder::Owner);
@@ -237,7 +239,7 @@ fn training<M>(title: &str, model: M, batch: <M as TrainStep>::Input, draws: usi
 where
     M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch, Output: MixDraws> + 'static,
 {
-    let config = VifaConfig::new(455)
+    let config = BayesianConfig::new(455, VifaConfig::new())
         .with_draws(draws)
         .with_mean_stage(MeanStage::None)
         .with_averaging(Averaging::None);
@@ -262,8 +264,7 @@ fn prediction(widths: &[usize], [rows, draws]: [usize; 2], rounds: usize) {
     let device = Device::default();
     let model = MlpClassifier::new(widths, &device);
     let batch = classification_batch(rows, widths[0], widths[widths.len() - 1], &device);
-    let bayesian = VifaConfig::new(60_000)
-        .with_rank(8)
+    let bayesian = BayesianConfig::new(60_000, VifaConfig::new().with_rank(8))
         .init(model.clone())
         .valid();
     let stacked = bayesian.clone().with_batched_prediction();

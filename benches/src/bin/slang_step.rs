@@ -13,7 +13,7 @@ use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn::train::TrainStep;
 use burn_bayes::graph::ExampleBatch;
-use burn_bayes::{ExampleLoss, SlangConfig};
+use burn_bayes::{BayesianConfig, ExampleLoss, SlangConfig};
 use burn_bayes_benches::{
     MlpClassifier, MlpRegressor, classification_batch, regression_batch, wait,
 };
@@ -49,7 +49,7 @@ fn measure<M, B>(
     M: TrainStep<Output: burn_bayes::likelihood::MixDraws>,
     B: ExampleBatch,
 {
-    let config = SlangConfig::new(train_len).with_rank(rank);
+    let config = BayesianConfig::new(train_len, SlangConfig::new().with_rank(rank));
     let mut bayesian = Some(config.init(model));
     let mut optimizer = AdamConfig::new().init();
     let mut run = |steps: usize| {

@@ -361,6 +361,7 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
                     rows: None,
                     gradients: Vec::new(),
                     divergence: Some(divergence),
+                    replaces_weights: true,
                 })
             }
             (FunctionDivergence::Sampled, Some(_)) => {
@@ -372,6 +373,7 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
                     rows: None,
                     gradients: divergence::sampled(&at_draws, noise.fold(2))?,
                     divergence: None,
+                    replaces_weights: true,
                 })
             }
             // A stage of the mean alone has no distribution of functions.
@@ -432,6 +434,7 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
             rows: self.has_rows.then(|| Tensor::cat(rows, 0)),
             gradients,
             divergence: None,
+            replaces_weights: self.prior.divergence != FunctionDivergence::Joint,
         })
     }
 

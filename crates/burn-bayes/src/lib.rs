@@ -43,7 +43,7 @@ pub use burn_bayes_graph::ExampleBatch;
 #[doc(no_inline)]
 pub use likelihood::GaussianNll;
 #[doc(no_inline)]
-pub use methods::{FactorAnalysisConfig, SlangConfig, SwagConfig, VifaConfig};
+pub use methods::{BayesianConfig, FactorAnalysisConfig, SlangConfig, SwagConfig, VifaConfig};
 #[doc(no_inline)]
 pub use noise::Noise;
 #[doc(no_inline)]
@@ -63,6 +63,6 @@ pub use train::{Bayesian, ExampleLoss};
 pub mod prelude {
     #[cfg(feature = "train")]
     pub use crate::{Bayesian, ExampleLoss, GaussianNll, Predictor};
+    pub use crate::{BayesianConfig, SlangConfig, SwagConfig, VifaConfig};
     pub use crate::{ExampleBatch, FactorPosterior, FusedAdamConfig, Noise, Posterior, Prior};
-    pub use crate::{SlangConfig, SwagConfig, VifaConfig};
 }

@@ -21,7 +21,7 @@ use burn_bayes::posterior::PointPosterior;
 use burn_bayes::train::{
     Batches, Checkpoint, CheckpointTime, Trainer, TrainerModel, TrainingObserver, Unobserved,
 };
-use burn_bayes::{Error, Noise, Predictor, Result, SwagConfig, VifaConfig};
+use burn_bayes::{BayesianConfig, Error, Noise, Predictor, Result, SwagConfig, VifaConfig};
 
 use support::{autodiff, bits, device, filled, matrix, normals, state, values};
 
@@ -225,7 +225,7 @@ fn a_posterior_may_have_masks_as_well() {
     let _alone = alone();
     // `Bayesian` switches dropout off; the predictor switches it on.
     let net = filled(Net::new(FEATURES, Some(0.4), &autodiff()), 1, 0.7);
-    let bayesian = VifaConfig::new(100).with_rank(2).init(net);
+    let bayesian = BayesianConfig::new(100, VifaConfig::new().with_rank(2)).init(net);
     let plain = bayesian.predictor().unwrap();
     let masked = plain.clone().with_dropout().unwrap();
     let inputs = batch(4).0.autodiff();
@@ -311,9 +311,21 @@ fn a_training_with_dropout_resumes_in_the_same_bits() {
     let _alone = alone();
     let net = || filled(Net::new(FEATURES, Some(0.4), &autodiff()), 1, 0.7);
     resumes_exactly(net);
-    resumes_exactly(|| VifaConfig::new(17).init(net()).with_dropout());
-    resumes_exactly(|| SwagConfig::new(17, 1).init(net()).with_dropout());
-    resumes_exactly(|| IvonConfig::new(17).init(net()).with_dropout());
+    resumes_exactly(|| {
+        BayesianConfig::new(17, VifaConfig::new())
+            .init(net())
+            .with_dropout()
+    });
+    resumes_exactly(|| {
+        BayesianConfig::new(17, SwagConfig::new(1))
+            .init(net())
+            .with_dropout()
+    });
+    resumes_exactly(|| {
+        BayesianConfig::new(17, IvonConfig::new())
+            .init(net())
+            .with_dropout()
+    });
     // Every step has other masks, and so has every seed.
     let trained = |seed| {
         let trainer = Trainer::new(net(), AdamConfig::new().init(), 0.01).with_seed(seed);

@@ -10,7 +10,8 @@ use burn_bayes::functional::{
 use burn_bayes::laplace::Linearized;
 use burn_bayes::methods::{Algorithm, InitialDeviation, MeanStage, Rate};
 use burn_bayes::{
-    Bayesian, FactorPosterior, FusedAdamConfig, Noise, Prior, SlangConfig, VifaConfig,
+    Bayesian, BayesianConfig, FactorPosterior, FusedAdamConfig, Noise, Prior, SlangConfig,
+    VifaConfig,
 };
 use burn_bayes_tabular::error::{Result, TabularError};
 use serde::Serialize;
@@ -172,27 +173,32 @@ impl Rows {
         seed: u64,
     ) -> Result<Linearized<Network>> {
         let (case, weak) = (self.case, Prior::isotropic(WEAK));
-        let slang = |weights: Prior, stage: usize| {
-            SlangConfig::new(ROWS)
-                .with_rank(2 * UNITS)
-                .with_seed(seed)
-                .with_prior(weights)
-                .with_mean_stage(MeanStage::Steps(stage as u64))
-                .with_precision_rate(Rate::Constant(0.02))
-        };
-        let vifa = VifaConfig::new(ROWS)
-            .with_rank(10)
+        let slang = |rank: usize, weights: Prior, stage: usize| {
+            BayesianConfig::new(
+                ROWS,
+                SlangConfig::new()
+                    .with_rank(rank)
+                    .with_covariance_rate(Rate::Constant(0.02)),
+            )
             .with_seed(seed)
-            .with_prior(weak.clone())
-            .with_initial_deviation(InitialDeviation::FanInScaled(DEVIATION))
-            .with_mean_stage(MeanStage::Steps(steps as u64 / 4));
+            .with_prior(weights)
+            .with_mean_stage(MeanStage::Steps(stage as u64))
+        };
+        let vifa = BayesianConfig::new(
+            ROWS,
+            VifaConfig::new()
+                .with_rank(10)
+                .with_initial_deviation(InitialDeviation::FanInScaled(DEVIATION)),
+        )
+        .with_seed(seed)
+        .with_prior(weak.clone())
+        .with_mean_stage(MeanStage::Steps(steps as u64 / 4));
         let prior = case.prior()?;
         let network = || case.started(self, ROWS, seed);
         let (network, posterior) = match method {
             Method::Laplace => {
                 let prior = prior.with_jitter(LAPLACE_JITTER);
-                let bayesian = slang(weak.clone(), 2 * steps)
-                    .with_rank(0)
+                let bayesian = slang(0, weak.clone(), 2 * steps)
                     .init(network()?)
                     .with_function_prior(prior.clone())?;
                 let network = self.trained(bayesian, steps, 0.01)?.mean_model()?;
@@ -200,7 +206,7 @@ impl Rows {
                 (network, posterior)
             }
             Method::Slang => {
-                let bayesian = slang(weak, steps / 2)
+                let bayesian = slang(2 * UNITS, weak, steps / 2)
                     .init(network()?)
                     .with_gauss_newton()
                     .with_function_prior(prior)?;
@@ -213,14 +219,13 @@ impl Rows {
             Method::Linearized => {
                 let prior = prior.with_divergence(FunctionDivergence::Linearized);
                 let bayesian = vifa
-                    .with_temperature(0.0)
                     .init(network()?)
                     .with_gauss_newton()
                     .with_function_prior(prior)?;
                 self.finished(bayesian, steps, 0.01)?
             }
             Method::Weights => {
-                let bayesian = slang(Prior::isotropic(1.0), steps / 2)
+                let bayesian = slang(2 * UNITS, Prior::isotropic(1.0), steps / 2)
                     .init(case.network(seed))
                     .with_gauss_newton();
                 self.finished(bayesian, steps, 0.1)?

@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
+use burn_bayes::BayesianConfig;
 use burn_bayes::eval::{DrawProbabilities, LabelledProbabilities, accuracy, nll};
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Trainer, TrainerModel, Unobserved};
@@ -104,8 +105,7 @@ impl Fit {
                 });
             }
             Learned::Vifa { rank } => {
-                let bayesian = VifaConfig::new(rows)
-                    .with_rank(rank)
+                let bayesian = BayesianConfig::new(rows, VifaConfig::new().with_rank(rank))
                     .with_prior(Prior::isotropic(self.prior))
                     .with_seed(self.seed)
                     .try_init(network)?
@@ -116,12 +116,15 @@ impl Fit {
             Learned::Swag { rank, start } => {
                 let start = (start * steps as f64) as u64;
                 let interval = (steps / self.epochs / ITERATES).max(1);
-                let bayesian = SwagConfig::new(rows, start.max(1))
-                    .with_interval(interval as u64)
-                    .with_max_rank(rank)
-                    .with_seed(self.seed)
-                    .try_init(network)?
-                    .with_interrupter(Interrupter::new());
+                let bayesian = BayesianConfig::new(
+                    rows,
+                    SwagConfig::new(start.max(1))
+                        .with_interval(interval as u64)
+                        .with_rank(rank),
+                )
+                .with_seed(self.seed)
+                .try_init(network)?
+                .with_interrupter(Interrupter::new());
                 let trained = self.trained(bayesian, train)?;
                 (trained.template().valid(), trained.try_posterior()?)
             }

@@ -5,6 +5,7 @@ use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::optim::decay::WeightDecayConfig;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
+use burn_bayes::BayesianConfig;
 use burn_bayes::eval::DrawProbabilities;
 use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, MeanStage, Vifa};
 use burn_bayes::prelude::*;
@@ -119,16 +120,17 @@ impl Fit {
         network: ConvNet,
         rows: usize,
     ) -> Result<Bayesian<ConvNet, Vifa>> {
-        let bayesian = VifaConfig::new(rows)
+        let vifa = VifaConfig::new()
             .with_rank(spread.rank)
+            // The library's gradients are those of the sum over rows.
+            .with_clip_norm(Some(CLIP * rows as f64))
+            .with_initial_deviation(InitialDeviation::FanInScaled(spread.initial_deviation))
+            .with_factor_units(FactorUnits::Weights)
+            .with_factor_scale(spread.factor_scale);
+        let bayesian = BayesianConfig::new(rows, vifa)
             .with_prior(Prior::isotropic(self.prior))
             .with_draws(spread.draws)
             .with_antithetic(spread.draws.is_multiple_of(2))
-            // The library's gradients are those of the sum over rows.
-            .with_clip(Some(CLIP * rows as f64))
-            .with_initial_deviation(InitialDeviation::FanInScaled(spread.initial_deviation))
-            .with_factor_units(FactorUnits::Weights)
-            .with_factor_scale(spread.factor_scale)
             .with_mean_stage(MeanStage::None)
             .with_averaging(Averaging::None)
             .with_seed(self.seed)

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use burn::train::{Interrupter, TrainStep};
+use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{FromGradients, NagvacConfig};
 use burn_bayes::posterior::{DenseGaussian, FormKind};
 use burn_bayes::prelude::*;
@@ -163,7 +164,7 @@ fn measure(truth: &Truth, method: &str, training: Training) -> Result<Measures> 
 }
 
 fn vifa(truth: &Truth, training: Training, steps: u64) -> Result<DenseGaussian> {
-    let config = VifaConfig::new(truth.rows.len())
+    let config = BayesianConfig::new(truth.rows.len(), VifaConfig::new())
         .with_prior(Prior::isotropic(truth.prior))
         .with_seed(training.seed);
     let bayes = config.try_init(truth.model()?)?;
@@ -171,10 +172,12 @@ fn vifa(truth: &Truth, training: Training, steps: u64) -> Result<DenseGaussian> 
 }
 
 fn nagvac(truth: &Truth, training: Training, steps: u64) -> Result<DenseGaussian> {
-    let config = NagvacConfig::new(truth.rows.len())
-        .with_prior(Prior::isotropic(truth.prior))
-        .with_covariance_rate(Preset::NAGVAC.precision_rate(steps as usize))
-        .with_seed(training.seed);
+    let config = BayesianConfig::new(
+        truth.rows.len(),
+        NagvacConfig::new().with_covariance_rate(Preset::NAGVAC.precision_rate(steps as usize)),
+    )
+    .with_prior(Prior::isotropic(truth.prior))
+    .with_seed(training.seed);
     let bayes = config.try_init(truth.model()?)?;
     truth.trained(bayes, Preset::NAGVAC, training, steps)
 }

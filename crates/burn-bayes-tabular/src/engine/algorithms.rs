@@ -52,9 +52,7 @@ pub(super) fn train(
         observer,
     };
     match config {
-        // The divergence from the Gaussian process takes the place of that of the weights.
         MethodConfig::Vifa(config) if settings.has_function_divergence() => {
-            let config = config.with_temperature(0.0);
             start.batched(config.try_init(network)?.with_gauss_newton())
         }
         MethodConfig::Vifa(config) => start.batched(config.try_init(network)?),

@@ -31,11 +31,11 @@ pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
         MethodConfig::Vifa(config) => config.memory(weights, optimizer),
         MethodConfig::Swag(config) => config.memory(weights, optimizer),
         MethodConfig::FactorAnalysis(config) => config.memory(weights, optimizer),
-        MethodConfig::Slang(config) => config.memory(weights),
-        MethodConfig::Von(config) => config.memory(weights),
-        MethodConfig::Vadam(config) => config.memory(weights),
-        MethodConfig::Ivon(config) => config.memory(weights),
-        MethodConfig::Nagvac(config) => config.memory(weights),
+        MethodConfig::Slang(config) => config.memory(weights, optimizer),
+        MethodConfig::Von(config) => config.memory(weights, optimizer),
+        MethodConfig::Vadam(config) => config.memory(weights, optimizer),
+        MethodConfig::Ivon(config) => config.memory(weights, optimizer),
+        MethodConfig::Nagvac(config) => config.memory(weights, optimizer),
         MethodConfig::Map if settings.method.is_dense() => {
             MemoryPlan::iterates(weights, weights, OptimizerMemory::Plain)
         }

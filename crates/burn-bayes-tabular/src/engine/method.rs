@@ -5,10 +5,10 @@
 
 use burn_bayes::laplace::{Laplace, Structure};
 use burn_bayes::methods::{
-    InitialDeviation, IvonConfig, MeanStage, NagvacConfig, VadamConfig, VonConfig,
+    Averaging, InitialDeviation, IvonConfig, MeanStage, NagvacConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::train::StagedLearningRate;
-use burn_bayes::{FactorAnalysisConfig, SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes::{BayesianConfig, FactorAnalysisConfig, SlangConfig, SwagConfig, VifaConfig};
 
 use super::prior::prior;
 use crate::error::Result;
@@ -31,15 +31,15 @@ const PUBLISHED_RADIUS: f64 = 5.0;
 #[derive(Debug)]
 pub(super) enum MethodConfig {
     /// VIFA, mean-field and VAFC.
-    Vifa(VifaConfig),
-    Swag(SwagConfig),
-    FactorAnalysis(FactorAnalysisConfig),
+    Vifa(BayesianConfig<VifaConfig>),
+    Swag(BayesianConfig<SwagConfig>),
+    FactorAnalysis(BayesianConfig<FactorAnalysisConfig>),
     /// SLANG and VOGN.
-    Slang(SlangConfig),
-    Von(VonConfig),
-    Vadam(VadamConfig),
-    Ivon(IvonConfig),
-    Nagvac(NagvacConfig),
+    Slang(BayesianConfig<SlangConfig>),
+    Von(BayesianConfig<VonConfig>),
+    Vadam(BayesianConfig<VadamConfig>),
+    Ivon(BayesianConfig<IvonConfig>),
+    Nagvac(BayesianConfig<NagvacConfig>),
     /// A point estimate, whose posterior is approximated after the training.
     Laplace(Laplace),
     /// A point estimate, which needs an optimiser only.
@@ -50,26 +50,149 @@ impl MethodConfig {
     /// The configuration for a training on `rows` rows of a network with `weights` weights.
     pub(super) fn new(settings: &FitSettings, rows: usize, weights: usize) -> Result<Self> {
         let rank = rank(settings, weights)?.unwrap_or(0);
+        let training = Training {
+            settings,
+            rows,
+            weights,
+        };
+        let (preset, momentum) = (settings.preset(), settings.momentum);
+        let rate = preset.precision_rate(settings.steps(rows));
+        // In stages, or in one, as published, if the initial deviation is given.
+        let deviation = settings.initial_deviation;
+        let constant = deviation.map(InitialDeviation::FanInScaled);
+        let radius = deviation.map(|_| PUBLISHED_RADIUS * (weights as f64).sqrt());
         Ok(match settings.method {
             Method::Vifa | Method::MeanField => {
-                Self::Vifa(vifa(settings, rows, weights).with_rank(rank))
+                let vifa = VifaConfig::new()
+                    .with_initial_deviation(preset.initial_deviation())
+                    .with_clip_norm(settings.clip)
+                    .with_rank(rank);
+                Self::Vifa(training.staged(vifa))
             }
-            Method::Vafc => Self::Vifa(variational(VifaConfig::vafc(rows, rank), settings)),
-            Method::Swag => Self::Swag(swag(settings, rows).with_max_rank(rank)),
+            Method::Vafc => {
+                let vafc = VifaConfig::vafc(rank).with_clip_norm(settings.clip);
+                let config = BayesianConfig::paper(rows, vafc).with_draws(preset.draws);
+                let config = config.with_prior(prior(settings, None));
+                Self::Vifa(config.with_seed(settings.seed))
+            }
+            Method::Swag => {
+                let (start, interval) = training.last_quarter(SWAG_ITERATES);
+                let swag = SwagConfig::new(start).with_interval(interval);
+                Self::Swag(training.iterates(swag.with_rank(rank)))
+            }
             Method::FactorAnalysis => {
-                Self::FactorAnalysis(factor_analysis(settings, rows).with_rank(rank))
+                let (start, interval) = training.last_quarter(ANALYSED_ITERATES);
+                let analysis = FactorAnalysisConfig::new(start).with_interval(interval);
+                Self::FactorAnalysis(training.iterates(analysis.with_rank(rank)))
             }
             Method::Slang | Method::Vogn => {
-                Self::Slang(slang(settings, rows, weights).with_rank(rank))
+                let slang = SlangConfig::new()
+                    .with_rank(rank)
+                    .with_covariance_rate(rate)
+                    .with_momentum(momentum)
+                    .with_initial_deviation(constant);
+                let radius = radius.unwrap_or(slang.radius);
+                Self::Slang(training.in_stages(slang.with_radius(radius)))
             }
-            Method::Von => Self::Von(von(settings, rows, weights)),
-            Method::Vadam => Self::Vadam(vadam(settings, rows, weights)),
-            Method::Ivon => Self::Ivon(ivon(settings, rows, weights)),
-            Method::Nagvac => Self::Nagvac(nagvac(settings, rows, weights)),
-            Method::Laplace => Self::Laplace(laplace(settings, rows, rank)),
+            Method::Von => {
+                let von = VonConfig::new()
+                    .with_covariance_rate(rate)
+                    .with_momentum(momentum)
+                    .with_initial_deviation(constant);
+                let radius = radius.unwrap_or(von.radius);
+                Self::Von(training.in_stages(von.with_radius(radius)))
+            }
+            Method::Vadam => {
+                let scale = deviation.map(|_| settings.batch_size as f64);
+                let vadam = VadamConfig::new()
+                    .with_momentum(momentum)
+                    .with_square_scale(scale)
+                    .with_initial_precision(deviation.map_or(0.0, |deviation| deviation.powi(-2)));
+                Self::Vadam(training.in_stages(vadam))
+            }
+            Method::Ivon => {
+                let hessian = deviation.map(|deviation| deviation.powi(-2) / rows as f64);
+                let ivon = IvonConfig::new()
+                    .with_covariance_rate(rate)
+                    .with_momentum(momentum)
+                    .with_initial_hessian(hessian);
+                let radius = radius.unwrap_or(ivon.radius);
+                Self::Ivon(training.in_stages(ivon.with_radius(radius)))
+            }
+            Method::Nagvac => {
+                let nagvac = NagvacConfig::new()
+                    .with_covariance_rate(rate)
+                    .with_momentum(momentum)
+                    .with_initial_deviation(constant);
+                let radius = radius.unwrap_or(nagvac.radius);
+                Self::Nagvac(training.in_stages(nagvac.with_radius(radius)))
+            }
+            Method::Laplace => Self::Laplace(
+                Laplace::new(rows)
+                    .with_prior(prior(settings, None))
+                    .with_structure(Structure::LowRank { rank }),
+            ),
             // Solved directly.
             Method::Exact | Method::FullGaussian | Method::Map => Self::Map,
         })
+    }
+}
+
+/// What the configuration of a method depends on besides the method.
+#[derive(Clone, Copy)]
+struct Training<'a> {
+    settings: &'a FitSettings,
+    rows: usize,
+    weights: usize,
+}
+
+impl Training<'_> {
+    /// In stages, or in one and with λ = N, as published, if the initial deviation is given.
+    fn in_stages<C>(self, method: C) -> BayesianConfig<C> {
+        match self.settings.initial_deviation {
+            None => self.staged(method),
+            Some(_) => {
+                let config = self.staged(method).with_ess(self.rows as f64);
+                config
+                    .with_mean_stage(MeanStage::None)
+                    .with_averaging(Averaging::None)
+            }
+        }
+    }
+
+    fn staged<C>(self, method: C) -> BayesianConfig<C> {
+        let draws = self.settings.preset().draws;
+        let at_most = (MEAN_STAGE * self.settings.steps(self.rows) as f64) as u64;
+        let config = BayesianConfig::new(self.rows, method)
+            .with_prior(prior(self.settings, None))
+            .with_draws(draws)
+            .with_mean_stage(MeanStage::UntilArrival {
+                at_most: Some(at_most),
+            })
+            .with_seed(self.settings.seed);
+        let config = match draws.is_multiple_of(2) {
+            true => config,
+            false => config.with_antithetic(false),
+        };
+        // N, or the library's default for wide networks.
+        let is_network = !self.settings.model.hidden.is_empty();
+        match is_network && self.weights > WIDE * self.rows {
+            true => config,
+            false => config.with_ess(self.rows as f64),
+        }
+    }
+
+    fn iterates<C>(self, method: C) -> BayesianConfig<C> {
+        BayesianConfig::new(self.rows, method).with_seed(self.settings.seed)
+    }
+
+    /// The first step of the last quarter, and the interval of about this many iterates: at most an epoch.
+    fn last_quarter(self, iterates: u64) -> (u64, u64) {
+        let epoch = self.rows.div_ceil(self.settings.batch_size) as u64;
+        let steps = self.settings.steps(self.rows) as u64;
+        let start = (3 * steps).div_ceil(4).max(1);
+        let spacing = steps.saturating_sub(start) / iterates;
+        (start, spacing.clamp(1, epoch))
     }
 }
 
@@ -108,172 +231,6 @@ pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
         )),
         _ => Ok(Some(rank)),
     }
-}
-
-/// λ: N, or the library's default for wide networks.
-fn ess(settings: &FitSettings, rows: usize, weights: usize) -> Option<f64> {
-    let is_wide = !settings.model.hidden.is_empty() && weights > WIDE * rows;
-    (!is_wide).then_some(rows as f64)
-}
-
-fn vifa(settings: &FitSettings, rows: usize, weights: usize) -> VifaConfig {
-    let preset = settings.preset();
-    variational(
-        VifaConfig::new(rows).with_ess(ess(settings, rows, weights)),
-        settings,
-    )
-    .with_antithetic(preset.draws.is_multiple_of(2))
-    .with_mean_stage(mean_stage(settings, rows))
-    .with_initial_deviation(preset.initial_deviation())
-}
-
-fn mean_stage(settings: &FitSettings, rows: usize) -> MeanStage {
-    let at_most = (MEAN_STAGE * settings.steps(rows) as f64) as u64;
-    MeanStage::UntilArrival {
-        at_most: Some(at_most),
-    }
-}
-
-fn variational(config: VifaConfig, settings: &FitSettings) -> VifaConfig {
-    config
-        .with_prior(prior(settings, None))
-        .with_draws(settings.preset().draws)
-        .with_clip(settings.clip)
-        .with_seed(settings.seed)
-}
-
-/// SWAG collects iterates in the last quarter: one per epoch, or several if there are few epochs.
-fn swag(settings: &FitSettings, rows: usize) -> SwagConfig {
-    let (start, interval) = last_quarter(settings, rows, SWAG_ITERATES);
-    SwagConfig::new(rows, start)
-        .with_interval(interval)
-        .with_seed(settings.seed)
-}
-
-/// Factor analysis learns its factors from more iterates.
-fn factor_analysis(settings: &FitSettings, rows: usize) -> FactorAnalysisConfig {
-    let (start, interval) = last_quarter(settings, rows, ANALYSED_ITERATES);
-    FactorAnalysisConfig::new(rows, start)
-        .with_interval(interval)
-        .with_seed(settings.seed)
-}
-
-/// The first step of the last quarter, and the interval of about this many iterates: at most an epoch.
-fn last_quarter(settings: &FitSettings, rows: usize, iterates: u64) -> (u64, u64) {
-    let epoch = rows.div_ceil(settings.batch_size) as u64;
-    let steps = settings.steps(rows) as u64;
-    let start = (3 * steps).div_ceil(4).max(1);
-    let spacing = steps.saturating_sub(start) / iterates;
-    (start, spacing.clamp(1, epoch))
-}
-
-fn published_radius(weights: usize) -> f64 {
-    PUBLISHED_RADIUS * (weights as f64).sqrt()
-}
-
-/// In two stages, or in one, as published, if the initial deviation is given.
-fn slang(settings: &FitSettings, rows: usize, weights: usize) -> SlangConfig {
-    let preset = settings.preset();
-    let config = match settings.initial_deviation {
-        Some(deviation) => SlangConfig::paper(rows)
-            .with_radius(published_radius(weights))
-            .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
-        None => SlangConfig::new(rows)
-            .with_ess(ess(settings, rows, weights))
-            .with_mean_stage(mean_stage(settings, rows)),
-    };
-    config
-        .with_prior(prior(settings, None))
-        .with_draws(preset.draws)
-        .with_precision_rate(preset.precision_rate(settings.steps(rows)))
-        .with_momentum(settings.momentum)
-        .with_seed(settings.seed)
-}
-
-/// In two stages, or in one, as published, if the initial deviation is given.
-fn von(settings: &FitSettings, rows: usize, weights: usize) -> VonConfig {
-    let preset = settings.preset();
-    let config = match settings.initial_deviation {
-        Some(deviation) => VonConfig::paper(rows)
-            .with_radius(published_radius(weights))
-            .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
-        None => VonConfig::new(rows)
-            .with_ess(ess(settings, rows, weights))
-            .with_mean_stage(mean_stage(settings, rows)),
-    };
-    config
-        .with_prior(prior(settings, None))
-        .with_draws(preset.draws)
-        .with_antithetic(preset.draws.is_multiple_of(2))
-        .with_precision_rate(preset.precision_rate(settings.steps(rows)))
-        .with_momentum(settings.momentum)
-        .with_seed(settings.seed)
-}
-
-/// In two stages, or in one, as published, if the initial deviation is given.
-fn vadam(settings: &FitSettings, rows: usize, weights: usize) -> VadamConfig {
-    let preset = settings.preset();
-    let config = match settings.initial_deviation {
-        Some(deviation) => VadamConfig::paper(rows)
-            .with_square_scale(Some(settings.batch_size as f64))
-            .with_initial_precision(deviation.powi(-2)),
-        None => VadamConfig::new(rows)
-            .with_ess(ess(settings, rows, weights))
-            .with_mean_stage(mean_stage(settings, rows)),
-    };
-    config
-        .with_prior(prior(settings, None))
-        .with_draws(preset.draws)
-        .with_gamma_1(settings.momentum)
-        .with_seed(settings.seed)
-}
-
-fn laplace(settings: &FitSettings, rows: usize, rank: usize) -> Laplace {
-    Laplace::new(rows)
-        .with_prior(prior(settings, None))
-        .with_structure(Structure::LowRank { rank })
-}
-
-/// In two stages, or in one, as published, if the initial deviation is given.
-fn ivon(settings: &FitSettings, rows: usize, weights: usize) -> IvonConfig {
-    let preset = settings.preset();
-    let config = match settings.initial_deviation {
-        Some(deviation) => IvonConfig::paper(rows)
-            .with_radius(published_radius(weights))
-            .with_initial_hessian(Some(deviation.powi(-2) / rows as f64)),
-        None => IvonConfig::new(rows)
-            .with_ess(ess(settings, rows, weights))
-            .with_mean_stage(mean_stage(settings, rows)),
-    };
-    config
-        .with_prior(prior(settings, None))
-        .with_draws(preset.draws)
-        .with_antithetic(preset.draws.is_multiple_of(2))
-        .with_precision_rate(preset.precision_rate(settings.steps(rows)))
-        .with_momentum(settings.momentum)
-        .with_seed(settings.seed)
-}
-
-/// In two stages, or in one, as published, if the initial deviation is given.
-fn nagvac(settings: &FitSettings, rows: usize, weights: usize) -> NagvacConfig {
-    let preset = settings.preset();
-    let config = match settings.initial_deviation {
-        Some(deviation) => NagvacConfig::new(rows)
-            .with_ess(ess(settings, rows, weights))
-            .with_mean_stage(MeanStage::None)
-            .with_radius(published_radius(weights))
-            .with_initial_deviation(Some(InitialDeviation::FanInScaled(deviation))),
-        None => NagvacConfig::new(rows)
-            .with_ess(ess(settings, rows, weights))
-            .with_mean_stage(mean_stage(settings, rows)),
-    };
-    config
-        .with_prior(prior(settings, None))
-        .with_draws(preset.draws)
-        .with_antithetic(preset.draws.is_multiple_of(2))
-        .with_covariance_rate(preset.precision_rate(settings.steps(rows)))
-        .with_momentum(settings.momentum)
-        .with_seed(settings.seed)
 }
 
 /// The learning rates of a training on `rows` rows.

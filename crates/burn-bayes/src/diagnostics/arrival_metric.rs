@@ -80,7 +80,7 @@ where
     /// {
     ///     // Then `.metric_valid_numeric(arrival)` of Burn's `SupervisedTraining`.
     ///     let test = ArrivalTest::new(train_len);
-    ///     VifaConfig::new(train_len).init(model).with_arrival_metric(test, batches)
+    ///     BayesianConfig::new(train_len, VifaConfig::new()).init(model).with_arrival_metric(test, batches)
     /// }
     /// ```
     pub fn with_arrival_metric(

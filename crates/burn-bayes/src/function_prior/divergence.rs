@@ -28,9 +28,8 @@ use crate::noise::Noise;
 
 /// The divergence of a network from a Gaussian process that VIFA minimises. Natural-gradient algorithms support the first.
 ///
-/// The divergences between distributions of functions do not need one of the weights: switch that off by a
-/// [temperature](crate::VifaConfig::temperature) of 0, or keep a share of it. Those at a finite number of points are lower
-/// bounds of the divergence between the distributions of functions.
+/// The divergences between distributions of functions take the place of that of the weights. Those at a finite number of
+/// points are lower bounds of the divergence between the distributions of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FunctionDivergence {

@@ -19,7 +19,7 @@ use crate::methods::Slang;
 use crate::methods::{DivergenceGradient, FromExamples, Rate, StepId, Update, VadamConfig};
 use crate::optimizer::FusedSgdConfig;
 use crate::train::ExampleLoss;
-use crate::{FactorPosterior, SlangConfig, VifaConfig};
+use crate::{BayesianConfig, FactorPosterior, SlangConfig, VifaConfig};
 
 const OUTPUTS: usize = 2;
 
@@ -306,8 +306,12 @@ fn points_are_fresh_in_every_step() {
 fn unusable_priors_are_refused() {
     let net = || Net::new(&autodiff());
     let weights = Prior::isotropic(1.0);
-    let slang = || SlangConfig::new(10).with_prior(weights.clone()).init(net());
-    let error = VadamConfig::new(10)
+    let slang = || {
+        BayesianConfig::new(10, SlangConfig::new())
+            .with_prior(weights.clone())
+            .init(net())
+    };
+    let error = BayesianConfig::new(10, VadamConfig::new())
         .init(net())
         .with_function_prior(prior());
     let error = error.unwrap_err().to_string();
@@ -330,7 +334,11 @@ fn unusable_priors_are_refused() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("only VIFA minimises"), "{error}");
-    let vifa = |draws| VifaConfig::new(10).with_draws(draws).init(net());
+    let vifa = |draws| {
+        BayesianConfig::new(10, VifaConfig::new())
+            .with_draws(draws)
+            .init(net())
+    };
     let error = vifa(4)
         .with_function_prior(sampled())
         .unwrap_err()
@@ -365,7 +373,7 @@ fn a_resumed_training_demands_its_prior() {
         (inputs, targets)
     };
     let slang = || {
-        SlangConfig::new(10)
+        BayesianConfig::new(10, SlangConfig::new())
             .with_prior(Prior::isotropic(1.0))
             .init(Net::new(&device))
     };
@@ -413,10 +421,13 @@ fn a_step_of_slang_contains_the_prior() {
     let rows: Tensor<2> = noise.normal(4 * len, &Device::default()).reshape([4, len]);
     let squares = to_host((rows.clone() * rows.clone()).sum_dim(0));
     for rank in [0, 1, 3] {
-        let config = SlangConfig::paper(TRAIN_LEN)
-            .with_rank(rank)
-            .with_prior(Prior::isotropic(ALPHA))
-            .with_precision_rate(Rate::Constant(RATE));
+        let config = BayesianConfig::paper(
+            TRAIN_LEN,
+            SlangConfig::paper()
+                .with_rank(rank)
+                .with_covariance_rate(Rate::Constant(RATE)),
+        )
+        .with_prior(Prior::isotropic(ALPHA));
         let mut slang = config.build(&net).unwrap();
         for step in 0..2 {
             let before = precision_diagonal(&slang.posterior(step).unwrap());

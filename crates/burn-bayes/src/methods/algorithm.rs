@@ -24,7 +24,7 @@ use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::{ExampleGradients, Layout};
 
 use super::function_terms::FunctionTerms;
-use super::stages::Stages;
+use super::settings::BayesianConfig;
 use crate::error::{Error, Result};
 use crate::kernels::CovarianceParts;
 use crate::noise::Noise;
@@ -100,10 +100,17 @@ impl Setup {
         })
     }
 
-    /// Of an algorithm with this configuration, which has no group. A record of a training is not resumed with another.
-    pub(crate) fn with_settings(self, config: &impl Debug) -> Self {
-        let settings = hash_of_text(&format!("{config:?}"));
-        Self { settings, ..self }
+    /// For the weights of a model that a configuration selects. A record of a training is not resumed with another
+    /// configuration.
+    pub(crate) fn of<C: Clone + Debug, M: Module>(
+        config: &BayesianConfig<C>,
+        model: &M,
+    ) -> Result<Self> {
+        let setup = Self::new(model, &config.group, config.train_len, config.root())?;
+        // The layout stands for the group.
+        let without_group = config.clone().with_group(ParamGroup::all());
+        let settings = hash_of_text(&format!("{without_group:?}"));
+        Ok(Self { settings, ..setup })
     }
 
     /// With an effective sample size, by default the larger of the numbers of examples and of weights. A Gaussian with
@@ -172,21 +179,23 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
     /// The posterior after `step` optimiser steps.
     fn posterior(&self, step: u64) -> Result<Self::Posterior>;
 
-    /// The stages of the training, if it has several.
-    fn stages(&self) -> Option<&Stages> {
-        None
+    /// The stage of the training.
+    fn stage(&self) -> Stage {
+        Stage::Single
     }
 
-    /// The algorithm with changed [stages](Self::stages).
+    /// The algorithm in a training of this number of steps.
     #[must_use]
-    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
-        let _ = change;
+    fn with_length(self, steps: u64) -> Self {
+        let _ = steps;
         self
     }
 
-    /// The stage of the training.
-    fn stage(&self) -> Stage {
-        self.stages().map_or(Stage::Single, Stages::stage)
+    /// Takes in the number of examples of a step.
+    #[must_use]
+    fn with_examples(self, examples: u64) -> Self {
+        let _ = examples;
+        self
     }
 
     /// The algorithm with this effective sample size, where it has one that is not N.
@@ -234,12 +243,9 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
     ///
     /// If the algorithm has no prior, because the gradients contain it, or the prior does not fit the layout.
     fn with_prior(self, prior: &Prior) -> Result<Self> {
-        let stages = self.stages().ok_or_else(|| {
-            let problem = "belongs to the gradients that this algorithm observes, as weight decay";
-            Error::config("prior", problem)
-        })?;
-        let changed = stages.clone().with_prior(self.setup(), prior)?;
-        Ok(self.map_stages(|_| changed))
+        let _ = prior;
+        let problem = "belongs to the gradients that this algorithm observes, as weight decay";
+        Err(Error::config("prior", problem))
     }
 
     /// What it uses of a [prior over functions](crate::function_prior).
@@ -489,16 +495,6 @@ pub trait FromIterates: Algorithm<Signal = Iterates> {
     /// Takes in the weights, `[D]`, after a step for which it wanted them.
     #[must_use]
     fn observe(self, step: u64, weights: Tensor<1>) -> Self;
-}
-
-/// Removes the gradient of a parameter, summed over the mini-batches and devices of a step.
-pub(super) fn take_sum<const R: usize>(
-    gradients: &mut GradAdaptor,
-    param: &Param<Tensor<R>>,
-    device: &Device,
-) -> Option<Tensor<R>> {
-    let found = gradients.remove::<R>(param.id);
-    found.map(|(sum, _)| sum.to_device(device))
 }
 
 /// Streams of random numbers, by purpose.

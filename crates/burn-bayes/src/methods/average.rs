@@ -58,7 +58,7 @@ const TURNED_EVERY: u64 = 8;
 
 /// What is averaged: the parameters of a Gaussian in covariance form, or a mean alone.
 #[derive(Clone, Debug)]
-pub(crate) struct Iterate {
+pub struct Iterate {
     pub(crate) mean: Tensor<1>,
     pub(crate) factors: Option<Tensor<2>>,
     pub(crate) log_variance: Option<Tensor<1>>,
@@ -88,7 +88,7 @@ impl Iterate {
 
 /// A running average of iterates.
 #[derive(Module, Debug)]
-pub(crate) struct Average {
+pub struct Average {
     mean: Param<Tensor<1>>,
     factors: Option<Param<Tensor<2>>>,
     log_variance: Option<Param<Tensor<1>>>,

@@ -35,7 +35,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use burn::config::Config;
-use burn::module::{Module, Param, ParamGroup, RunningState};
+use burn::module::{Module, Param, RunningState};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
@@ -48,10 +48,11 @@ use super::algorithm::{
 };
 use super::checks::{counts, positive};
 use super::samples::{member_statistics, point};
+use super::settings::{BayesianConfig, MethodConfig};
 use super::start::trained;
 use crate::error::Result;
 use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::noise::{Noise, NoiseSource};
+use crate::noise::Noise;
 use crate::posterior::{Mixture, PointPosterior, running};
 use crate::prior::{Prior, PriorPrecisions};
 
@@ -68,68 +69,55 @@ pub enum InitialRankOne {
 /// Settings of a batch ensemble.
 ///
 /// ```
+/// use burn_bayes::BayesianConfig;
 /// use burn_bayes::methods::{BatchEnsembleConfig, InitialRankOne};
 ///
-/// let config = BatchEnsembleConfig::new(60_000, 4);
-/// let fine_tuning = config.with_initial_rank_one(InitialRankOne::NearOne(0.1));
+/// let config = BayesianConfig::new(60_000, BatchEnsembleConfig::new(4));
+/// let near = InitialRankOne::NearOne(0.1);
+/// let fine_tuning = config.map_method(|method| method.with_initial_rank_one(near));
 /// ```
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct BatchEnsembleConfig {
-    /// N, the number of training examples (not of batches).
-    pub train_len: usize,
     /// M, the number of members. Paper: 4.
     pub members: usize,
-    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the prior; by default the larger
-    /// of N and the number of weights. Paper: N.
-    pub ess: Option<f64>,
-    /// The prior over the weights of a member.
-    #[config(default = "Prior::isotropic(1.0)")]
-    pub prior: Prior,
     /// The initial r and s. Paper: random signs.
     #[config(default = "InitialRankOne::NearOne(0.5)")]
     pub initial_rank_one: InitialRankOne,
-    /// The parameters that members have; the others are the same for all.
-    #[config(default = "ParamGroup::all()")]
-    pub group: ParamGroup,
-    /// Seed of the initial r and s.
-    #[config(default = 0)]
-    pub seed: u64,
-    /// The generator of the random normals.
-    #[config(default = "NoiseSource::Host")]
-    pub noise: NoiseSource,
 }
 
-impl BatchEnsembleConfig {
-    /// Checks the settings. The error names the field.
-    pub fn validate(&self) -> Result<()> {
-        counts([("train_len", self.train_len), ("members", self.members)])?;
-        positive("ess", self.ess.unwrap_or(1.0))?;
-        match self.initial_rank_one {
+impl MethodConfig for BatchEnsembleConfig {
+    type Algorithm = BatchEnsemble;
+
+    const USES: &'static [&'static str] = &["ess", "prior"];
+
+    fn validate(BayesianConfig { method, .. }: &BayesianConfig<Self>) -> Result<()> {
+        counts([("members", method.members)])?;
+        match method.initial_rank_one {
             InitialRankOne::Signs => Ok(()),
             InitialRankOne::NearOne(deviation) => positive("initial_rank_one", deviation),
         }
     }
 
-    /// The memory needed to train members of `weights` weights, of which the shared ones are most.
-    pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
-        MemoryPlan::gaussian(weights, 0, self.members, optimizer)
+    /// Of members whose shared weights are most.
+    fn memory(
+        config: &BayesianConfig<Self>,
+        weights: usize,
+        optimizer: OptimizerMemory,
+    ) -> MemoryPlan {
+        MemoryPlan::gaussian(weights, 0, config.method.members, optimizer)
     }
 
-    /// The algorithm for the weights of `model`.
-    pub fn build<M: Module>(&self, model: &M) -> Result<BatchEnsemble> {
-        self.validate()?;
-        let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?
-            .with_ess(self.ess)
-            .with_settings(&self.clone().with_group(ParamGroup::all()));
+    fn build<M: Module>(config: &BayesianConfig<Self>, model: &M) -> Result<BatchEnsemble> {
+        let method = &config.method;
+        let setup = Setup::of(config, model)?.with_ess(config.ess);
         let weights = setup.layout.flatten(model)?;
-        let prior = self.prior.resolve(&setup.layout)?;
+        let prior = config.prior().resolve(&setup.layout)?;
         let pieces = pieces(&setup.layout);
         let device = weights.device();
-        let rows = (0..self.members as u64).map(|member| {
-            let noise = noise.fold(purpose::INITIAL_FACTORS).row(member);
-            self.initial_row(&pieces, &weights, noise, &device)
+        let rows = (0..method.members as u64).map(|member| {
+            let noise = setup.noise.fold(purpose::INITIAL_FACTORS).row(member);
+            method.initial_row(&pieces, &weights, noise, &device)
         });
         let own = Tensor::stack(rows.collect(), 0);
         let matrices = pieces.iter().filter(|piece| piece.shape.is_some());
@@ -137,21 +125,23 @@ impl BatchEnsembleConfig {
         let matrices: Vec<_> = matrices.collect();
         let shared = (!matrices.is_empty()).then(|| trained(Tensor::cat(matrices, 0)));
         let running = running(model);
-        let statistics = member_statistics(model, running.as_deref(), self.members)?;
+        let statistics = member_statistics(model, running.as_deref(), method.members)?;
         Ok(BatchEnsemble {
             shared,
             own: trained(own),
             statistics,
             running,
             settings: Arc::new(Settings {
-                config: self.clone(),
+                config: method.clone(),
                 setup,
                 prior,
                 pieces,
             }),
         })
     }
+}
 
+impl BatchEnsembleConfig {
     /// What one member has of its own at the start.
     fn initial_row(
         &self,
@@ -271,7 +261,7 @@ impl Algorithm for BatchEnsemble {
             ..
         } = self.settings.as_ref();
         let settings = Settings {
-            config: config.clone().with_prior(prior.clone()),
+            config: config.clone(),
             setup: setup.clone(),
             prior: prior.resolve(&setup.layout)?,
             pieces: pieces.clone(),
@@ -387,8 +377,8 @@ mod tests {
 
     const PRECISION: f64 = 3.0;
 
-    fn config() -> BatchEnsembleConfig {
-        BatchEnsembleConfig::new(10, 3).with_prior(Prior::isotropic(PRECISION))
+    fn config() -> BayesianConfig<BatchEnsembleConfig> {
+        BayesianConfig::new(10, BatchEnsembleConfig::new(3)).with_prior(Prior::isotropic(PRECISION))
     }
 
     /// A fixed direction in the space of weights: the linear loss whose gradient it is.
@@ -472,7 +462,10 @@ mod tests {
     #[test]
     fn members_begin_as_the_model_up_to_signs() {
         let model = mixed();
-        let config = BatchEnsembleConfig::new(10, 4).with_initial_rank_one(InitialRankOne::Signs);
+        let config = BayesianConfig::new(
+            10,
+            BatchEnsembleConfig::new(4).with_initial_rank_one(InitialRankOne::Signs),
+        );
         let ensemble = config.build(&model).unwrap();
         let layout = &ensemble.setup().layout;
         let expected = values(&layout.flatten(&model).unwrap());
@@ -506,15 +499,17 @@ mod tests {
 
     #[test]
     fn refused_settings_name_their_field() {
-        let near = |deviation| config().with_initial_rank_one(InitialRankOne::NearOne(deviation));
+        let near = |deviation| {
+            let near = InitialRankOne::NearOne(deviation);
+            BatchEnsembleConfig::new(2).with_initial_rank_one(near)
+        };
         let cases = [
-            (BatchEnsembleConfig::new(0, 2), "train_len"),
-            (BatchEnsembleConfig::new(10, 0), "members"),
+            (BatchEnsembleConfig::new(0), "members"),
             (near(0.0), "initial_rank_one"),
             (near(f64::INFINITY), "initial_rank_one"),
         ];
-        for (config, field) in cases {
-            let error = config.validate().expect_err(field);
+        for (method, field) in cases {
+            let error = BayesianConfig::new(10, method).validate().expect_err(field);
             let message = error.to_string();
             assert!(error.is_config() && message.starts_with(field), "{message}");
         }

@@ -40,6 +40,15 @@ pub(crate) fn above_zero(field: &str, value: f64) -> Result<()> {
     Err(Error::config(field, problem))
 }
 
+/// Fails if a number is not in [0, 1).
+pub(crate) fn fraction(field: &str, value: f64) -> Result<()> {
+    if (0.0..1.0).contains(&value) {
+        return Ok(());
+    }
+    let problem = format!("is {value}; it must be from 0 to below 1");
+    Err(Error::config(field, problem))
+}
+
 /// Fails if antithetic draws are not pairs. A single draw has no partner.
 pub(crate) fn pairs(draws: usize, antithetic: bool) -> Result<()> {
     if !antithetic || draws == 1 || draws.is_multiple_of(2) {
@@ -50,39 +59,4 @@ pub(crate) fn pairs(draws: usize, antithetic: bool) -> Result<()> {
          `with_antithetic(false)`"
     );
     Err(Error::config("draws", problem))
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::VifaConfig;
-    use crate::methods::{IvonConfig, NagvacConfig, VonConfig};
-
-    #[test]
-    fn antithetic_draws_are_pairs_or_one_draw_in_every_method() {
-        let validated = |draws: usize, antithetic: bool| {
-            macro_rules! validated {
-                ($($config:ident)+) => {
-                    [$({
-                        let config = $config::new(10).with_draws(draws);
-                        config.with_antithetic(antithetic).validate()
-                    }),+]
-                };
-            }
-            validated!(IvonConfig NagvacConfig VifaConfig VonConfig)
-        };
-        for (draws, antithetic, is_valid) in [
-            (1, true, true),
-            (2, true, true),
-            (3, true, false),
-            (3, false, true),
-            (4, true, true),
-        ] {
-            for result in validated(draws, antithetic) {
-                assert_eq!(result.is_ok(), is_valid, "{draws} draws: {result:?}");
-                let names_field =
-                    |error: crate::Error| error.to_string().starts_with("draws: is 3");
-                assert!(result.err().is_none_or(names_field));
-            }
-        }
-    }
 }

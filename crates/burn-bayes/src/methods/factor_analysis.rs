@@ -34,7 +34,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use burn::config::Config;
-use burn::module::{Module, Param, ParamGroup};
+use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 pub use estimate::FactorEstimate;
@@ -45,13 +45,13 @@ use self::latent::{Latent, blend, inverse_root};
 use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
 use super::checks::counts;
 use super::iterate_schedule::IterateSchedule;
+use super::settings::{BayesianConfig, MethodConfig};
 use super::start::{buffer, updated};
 use crate::algebra::{AlgebraError, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::kernels::composed::at_least;
 use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, Moments, statistics};
 use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::noise::{Noise, NoiseSource};
 use crate::posterior::FactorPosterior;
 
 /// The smallest ψ, as a fraction of the weight's variance.
@@ -62,16 +62,14 @@ const START_SHARE: f64 = 0.5;
 /// Settings of online factor analysis.
 ///
 /// ```
-/// use burn_bayes::FactorAnalysisConfig;
+/// use burn_bayes::{BayesianConfig, FactorAnalysisConfig};
 ///
 /// // A hundred iterates: after steps 100, 101, … 199 of a training of 199 steps.
-/// let config = FactorAnalysisConfig::new(60_000, 100).with_rank(5);
+/// let config = BayesianConfig::new(60_000, FactorAnalysisConfig::new(100).with_rank(5));
 /// ```
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct FactorAnalysisConfig {
-    /// N, the number of training examples (not of batches).
-    pub train_len: usize,
     /// The first optimiser step (from 1) whose weights are taken; choose a step at which the
     /// loss has levelled off.
     pub start: u64,
@@ -81,53 +79,45 @@ pub struct FactorAnalysisConfig {
     /// K, the number of factors; at most the number of weights. Paper: 10.
     #[config(default = 10)]
     pub rank: usize,
-    /// The parameters that get a posterior; the others stay point estimates.
-    #[config(default = "ParamGroup::all()")]
-    pub group: ParamGroup,
-    /// Seed of the draws used for prediction.
-    #[config(default = 0)]
-    pub seed: u64,
-    /// The generator of the random normals.
-    #[config(default = "NoiseSource::Host")]
-    pub noise: NoiseSource,
 }
 
-impl FactorAnalysisConfig {
-    /// Checks the settings. The error names the field.
-    pub fn validate(&self) -> Result<()> {
+impl MethodConfig for FactorAnalysisConfig {
+    type Algorithm = FactorAnalysis;
+
+    const USES: &'static [&'static str] = &[];
+
+    fn validate(BayesianConfig { method, .. }: &BayesianConfig<Self>) -> Result<()> {
         counts([
-            ("train_len", self.train_len as u64),
-            ("start", self.start),
-            ("interval", self.interval),
-            ("rank", self.rank as u64),
+            ("start", method.start),
+            ("interval", method.interval),
+            ("rank", method.rank as u64),
         ])
     }
 
-    /// The memory needed to train `weights` weights.
-    pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
-        let rank = self.rank.min(weights);
+    fn memory(
+        config: &BayesianConfig<Self>,
+        weights: usize,
+        optimizer: OptimizerMemory,
+    ) -> MemoryPlan {
+        let rank = config.method.rank.min(weights);
         let mut plan = MemoryPlan::iterates(weights, 3 + rank, optimizer);
         // A step that takes an iterate holds the old rows with the deviation, and the new ones.
         plan.scratch += (2 + 2 * rank) * weights * size_of::<f32>();
         plan
     }
 
-    /// The algorithm for the weights of `model`.
-    pub fn build<M: Module>(&self, model: &M) -> Result<FactorAnalysis> {
-        self.validate()?;
-        let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?
-            .with_settings(&self.clone().with_group(ParamGroup::all()));
+    fn build<M: Module>(config: &BayesianConfig<Self>, model: &M) -> Result<FactorAnalysis> {
+        let setup = Setup::of(config, model)?;
         let weights = setup.layout.flatten(model)?;
         let len = setup.layout.len();
-        let rows = Tensor::zeros([self.rank.min(len), len], &weights.device());
+        let rows = Tensor::zeros([config.method.rank.min(len), len], &weights.device());
         Ok(FactorAnalysis {
             variance: buffer(weights.zeros_like()),
             residual: buffer(weights.zeros_like()),
             mean: buffer(weights),
             factors: buffer(rows),
             settings: Arc::new(Settings {
-                config: self.clone(),
+                config: config.method.clone(),
                 setup,
             }),
         })
@@ -321,7 +311,7 @@ mod tests {
         let layer = LinearConfig::new(inputs, 1)
             .with_bias(false)
             .init(&Device::default().autodiff());
-        let config = FactorAnalysisConfig::new(10, start).with_rank(rank);
+        let config = BayesianConfig::new(10, FactorAnalysisConfig::new(start).with_rank(rank));
         config.build(&layer).unwrap()
     }
 
@@ -442,15 +432,14 @@ mod tests {
 
     #[test]
     fn refused_settings_name_their_field() {
-        let base = FactorAnalysisConfig::new(10, 1);
+        let base = FactorAnalysisConfig::new(1);
         let cases = [
-            (FactorAnalysisConfig::new(0, 1), "train_len"),
-            (FactorAnalysisConfig::new(10, 0), "start"),
+            (FactorAnalysisConfig::new(0), "start"),
             (base.clone().with_interval(0), "interval"),
             (base.with_rank(0), "rank"),
         ];
-        for (config, field) in cases {
-            let error = config.validate().expect_err(field);
+        for (method, field) in cases {
+            let error = BayesianConfig::new(10, method).validate().expect_err(field);
             assert!(
                 error.is_config() && error.to_string().starts_with(field),
                 "{error}"

@@ -12,6 +12,8 @@ pub(crate) struct FunctionTerms {
     pub(crate) gradients: Vec<Tensor<1>>,
     /// The gradient of a divergence between Gaussians.
     pub(crate) divergence: Option<DivergenceGradient>,
+    /// Whether the divergence of the functions takes the place of that of the weights.
+    pub(crate) replaces_weights: bool,
 }
 
 /// The gradient of a divergence between Gaussians over function values, with outputs that are linear in the weights: that

@@ -27,7 +27,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use burn::config::Config;
-use burn::module::{Module, Param, ParamGroup};
+use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn_bayes_graph::Layout;
 
@@ -35,25 +35,24 @@ use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
 use super::checks::counts;
 use super::iterate_schedule::IterateSchedule;
 use super::samples::Samples;
+use super::settings::{BayesianConfig, MethodConfig};
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
 use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::noise::{Noise, NoiseSource};
 use crate::posterior::{Mixture, PointPosterior};
 
 /// Settings of finite-window averaging.
 ///
 /// ```
+/// use burn_bayes::BayesianConfig;
 /// use burn_bayes::methods::IterateAveragingConfig;
 ///
 /// // Windows of an epoch of 469 steps, from the 31st epoch on.
-/// let config = IterateAveragingConfig::new(60_000, 30 * 469 + 1, 469);
+/// let config = BayesianConfig::new(60_000, IterateAveragingConfig::new(30 * 469 + 1, 469));
 /// ```
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct IterateAveragingConfig {
-    /// N, the number of training examples (not of batches).
-    pub train_len: usize,
     /// The first optimiser step (from 1) whose weights are averaged; choose a step at which the
     /// loss has levelled off.
     pub start: u64,
@@ -62,52 +61,45 @@ pub struct IterateAveragingConfig {
     /// The maximum number of samples kept; later ones replace the oldest.
     #[config(default = 20)]
     pub max_samples: usize,
-    /// The parameters that get a posterior; the others stay point estimates.
-    #[config(default = "ParamGroup::all()")]
-    pub group: ParamGroup,
-    /// Seed of the choice of samples in predictions.
-    #[config(default = 0)]
-    pub seed: u64,
-    /// The generator of the random numbers.
-    #[config(default = "NoiseSource::Host")]
-    pub noise: NoiseSource,
 }
 
-impl IterateAveragingConfig {
-    /// Checks the settings. The error names the field.
-    pub fn validate(&self) -> Result<()> {
+impl MethodConfig for IterateAveragingConfig {
+    type Algorithm = IterateAveraging;
+
+    const USES: &'static [&'static str] = &[];
+
+    fn validate(BayesianConfig { method, .. }: &BayesianConfig<Self>) -> Result<()> {
         counts([
-            ("train_len", self.train_len as u64),
-            ("start", self.start),
-            ("window", self.window),
-            ("max_samples", self.max_samples as u64),
+            ("start", method.start),
+            ("window", method.window),
+            ("max_samples", method.max_samples as u64),
         ])
     }
 
-    /// The memory needed to train `weights` weights.
-    pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
-        let mut plan = MemoryPlan::iterates(weights, 1 + self.max_samples, optimizer);
+    fn memory(
+        config: &BayesianConfig<Self>,
+        weights: usize,
+        optimizer: OptimizerMemory,
+    ) -> MemoryPlan {
+        let kept = 1 + config.method.max_samples;
+        let mut plan = MemoryPlan::iterates(weights, kept, optimizer);
         // A step that ends a window holds the old and the new rows.
-        plan.scratch += (1 + self.max_samples) * weights * size_of::<f32>();
+        plan.scratch += kept * weights * size_of::<f32>();
         plan
     }
 
-    /// The algorithm for the weights of `model`.
-    pub fn build<M: Module>(&self, model: &M) -> Result<IterateAveraging> {
-        self.validate()?;
-        let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?
-            .with_settings(&self.clone().with_group(ParamGroup::all()));
+    fn build<M: Module>(config: &BayesianConfig<Self>, model: &M) -> Result<IterateAveraging> {
+        let setup = Setup::of(config, model)?;
         let weights = setup.layout.flatten(model)?;
         let device = weights.device();
-        let samples = Samples::new(self.max_samples, model, &setup.layout, &device);
+        let samples = Samples::new(config.method.max_samples, model, &setup.layout, &device);
         let states = samples.changing().map(|layout| layout.len());
         Ok(IterateAveraging {
             average: buffer(weights),
             state: states.map(|len| buffer(Tensor::zeros([len], &device))),
             samples,
             settings: Arc::new(Settings {
-                config: self.clone(),
+                config: config.method.clone(),
                 setup,
             }),
         })
@@ -238,7 +230,7 @@ mod tests {
     use super::*;
     use crate::posterior::Posterior;
 
-    fn averaging(config: &IterateAveragingConfig) -> IterateAveraging {
+    fn averaging(config: &BayesianConfig<IterateAveragingConfig>) -> IterateAveraging {
         let layer = LinearConfig::new(2, 1).with_bias(false);
         let model = layer.init(&Device::default().autodiff());
         config.build(&model).unwrap()
@@ -246,7 +238,7 @@ mod tests {
 
     #[test]
     fn samples_are_the_averages_of_disjoint_windows() {
-        let config = IterateAveragingConfig::new(10, 3, 4).with_max_samples(2);
+        let config = BayesianConfig::new(10, IterateAveragingConfig::new(3, 4).with_max_samples(2));
         let mut averaging = averaging(&config);
         let device = averaging.average.val().device();
         let iterate = |step: u64| (step * step) as f32;
@@ -281,16 +273,13 @@ mod tests {
 
     #[test]
     fn refused_settings_name_their_field() {
-        for (config, field) in [
-            (IterateAveragingConfig::new(0, 1, 1), "train_len"),
-            (IterateAveragingConfig::new(10, 0, 1), "start"),
-            (IterateAveragingConfig::new(10, 1, 0), "window"),
-            (
-                IterateAveragingConfig::new(10, 1, 1).with_max_samples(0),
-                "max_samples",
-            ),
+        let averaging = IterateAveragingConfig::new;
+        for (method, field) in [
+            (averaging(0, 1), "start"),
+            (averaging(1, 0), "window"),
+            (averaging(1, 1).with_max_samples(0), "max_samples"),
         ] {
-            let error = config.validate().expect_err(field);
+            let error = BayesianConfig::new(10, method).validate().expect_err(field);
             assert!(
                 error.is_config() && error.to_string().starts_with(field),
                 "{error}"

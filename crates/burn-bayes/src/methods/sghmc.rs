@@ -14,7 +14,7 @@
 //! by default the larger of N and the number of weights.
 //!
 //! **Stages.** Gradient descent takes long to a mode, and its largest rate depends on the layers. So Adam trains the weights
-//! first, and then the variances σ² of a Gaussian around them are found ([`Stages`]). P = λσ² stays: with it, ℓ is a
+//! first, and then the variances σ² of a Gaussian around them are found ([stages](super::stages)). P = λσ² stays: with it, ℓ is a
 //! fraction of the distance to the mode of a weight's conditional distribution. The stages take at most three quarters of
 //! the steps before the first sample; fewer than 16 such steps have none.
 //!
@@ -26,9 +26,7 @@
 //!
 //! | symbol | field |
 //! |---|---|
-//! | θ, v, P | `position`, `velocity`, `preconditioner` |
-//! | N, λ | `train_len`, `ess` |
-//! | α | `prior` |
+//! | v, P | `velocity`, `preconditioner` |
 //! | φ, T | `friction`, `temperature` |
 //! | ℓ | the optimiser's learning rate, times the schedule's |
 
@@ -37,51 +35,47 @@ mod schedule;
 use std::sync::Arc;
 
 use burn::config::Config;
-use burn::module::{Module, Param, ParamGroup};
+use burn::module::{Module, Param};
 use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::Tensor;
 use burn_bayes_graph::Layout;
 
 pub use self::schedule::SamplingSchedule;
 use super::algorithm::{
-    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, Stage, StepId,
-    Update, joined, take_sum,
+    Draw, GradientPieces, MeanGradients, Proposal, Stage, StepId, Update, joined,
 };
-use super::average::{Average, Averaging, Iterate};
-use super::checks::{above_zero, counts, not_negative, positive};
-use super::mean_stage::MeanStage;
+use super::average::Average;
+use super::checks::{above_zero, counts, not_negative};
+use super::method_state::{Context, Learns, MethodState, StagedConfig, Start, take_sum};
 use super::samples::Samples;
-use super::stages::{StageEvent, StageSettings, StageSignal, Staged, Stages};
+use super::settings::DefaultDraws;
+use super::staged::Staged;
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
-use crate::memory::MemoryPlan;
-use crate::noise::{Noise, NoiseSource};
+use crate::memory::{MemoryPlan, OptimizerMemory};
+use crate::noise::Noise;
 use crate::posterior::{Mixture, PointPosterior};
-use crate::prior::Prior;
 
 /// Settings of SGHMC and SGLD.
 ///
 /// ```
+/// use burn_bayes::BayesianConfig;
 /// use burn_bayes::methods::{SamplingSchedule, SghmcConfig};
 ///
 /// // Four cycles in 20 000 steps, with three samples from each.
 /// let schedule = SamplingSchedule::Cyclical { length: 5_000, exploration: 0.8, samples: 3 };
-/// let sghmc = SghmcConfig::new(60_000, schedule);
+/// let sghmc = BayesianConfig::new(60_000, SghmcConfig::new(schedule));
 ///
 /// let schedule = SamplingSchedule::Constant { start: 10_000, interval: 500 };
-/// let sgld = SghmcConfig::sgld(60_000, schedule);
-/// # assert_eq!(sgld.friction, 1.0);
+/// let sgld = BayesianConfig::new(60_000, SghmcConfig::sgld(schedule));
+/// # assert_eq!(sgld.method.friction, 1.0);
 /// ```
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct SghmcConfig {
-    /// N, the number of training examples (not of batches).
-    pub train_len: usize,
-    /// The weights that are samples.
+    /// The weights that are samples. The first stages end before the first of them: by default, the first stage has at most
+    /// half of the steps before it.
     pub schedule: SamplingSchedule,
-    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the prior and the noise; by default the larger of N
-    /// and the number of weights. Paper: N.
-    pub ess: Option<f64>,
     /// The maximum number of samples kept; later ones replace the oldest.
     #[config(default = 20)]
     pub max_samples: usize,
@@ -91,61 +85,54 @@ pub struct SghmcConfig {
     /// T, the temperature; below 1, samples are closer to the mode. Paper: 1.
     #[config(default = 1.0)]
     pub temperature: f64,
-    /// The prior over the weights.
-    #[config(default = "Prior::isotropic(1.0)")]
-    pub prior: Prior,
-    /// The first stage, in which Adam trains the weights without noise: by default at most half of the steps before the first
-    /// sample. Paper: none.
-    #[config(default = "MeanStage::UntilArrival { at_most: None }")]
-    pub mean_stage: MeanStage,
-    /// The learning rate of the first stage.
-    #[config(default = 0.01)]
-    pub mean_stage_rate: f64,
-    /// The parameters that get a posterior; the others stay point estimates.
-    #[config(default = "ParamGroup::all()")]
-    pub group: ParamGroup,
-    /// Seed of the noise.
-    #[config(default = 0)]
-    pub seed: u64,
-    /// The generator of the random normals.
-    #[config(default = "NoiseSource::Host")]
-    pub noise: NoiseSource,
 }
 
 impl SghmcConfig {
-    /// The published algorithms: without a first stage.
-    pub fn paper(train_len: usize, schedule: SamplingSchedule) -> Self {
-        Self::new(train_len, schedule)
-            .with_ess(Some(train_len as f64))
-            .with_mean_stage(MeanStage::None)
-    }
-
     /// SGLD: no velocity.
-    pub fn sgld(train_len: usize, schedule: SamplingSchedule) -> Self {
-        Self::new(train_len, schedule).with_friction(1.0)
+    pub fn sgld(schedule: SamplingSchedule) -> Self {
+        Self::new(schedule).with_friction(1.0)
     }
+}
 
-    /// Checks the settings. The error names the field.
-    pub fn validate(&self) -> Result<()> {
-        counts([
-            ("train_len", self.train_len),
-            ("max_samples", self.max_samples),
-        ])?;
+/// SGHMC or SGLD.
+pub type Sghmc = Staged<SghmcState>;
+
+impl StagedConfig for SghmcConfig {
+    type State = SghmcState;
+
+    const DRAWS: DefaultDraws = DefaultDraws::ONE;
+    const USES: &'static [&'static str] = &[
+        "ess",
+        "prior",
+        "initial_mean",
+        "mean_stage",
+        "mean_stage_rate",
+    ];
+
+    fn validate(&self) -> Result<()> {
+        counts([("max_samples", self.max_samples)])?;
         self.schedule.validate()?;
         above_zero("friction", self.friction)?;
         if self.friction > 1.0 {
             let problem = format!("is {}; it must be at most 1", self.friction);
             return Err(Error::config("friction", problem));
         }
-        positive("ess", self.ess.unwrap_or(1.0))?;
-        positive("mean_stage_rate", self.mean_stage_rate)?;
         not_negative("temperature", self.temperature)
     }
 
-    /// The memory needed to train `weights` weights, without the model's activations.
-    pub fn memory(&self, weights: usize) -> MemoryPlan {
+    fn start<M: Module>(&self, start: Start<'_, M>) -> Result<SghmcState> {
+        let device = start.mean.device();
+        let layout = &start.setup.layout;
+        Ok(SghmcState {
+            velocity: buffer(start.mean.zeros_like()),
+            preconditioner: buffer(start.mean.ones_like()),
+            samples: Samples::new(self.max_samples, start.model, layout, &device),
+            config: self.clone(),
+        })
+    }
+
+    fn memory(&self, weights: usize, _draws: usize, _: OptimizerMemory) -> MemoryPlan {
         let mut plan = MemoryPlan::natural(weights, 0, 1, 5);
-        plan.parameters += self.stages().bytes(weights, 0);
         // A step that keeps a sample has the old and the new rows.
         let samples = self.max_samples * weights * size_of::<f32>();
         plan.parameters += samples;
@@ -153,206 +140,159 @@ impl SghmcConfig {
         plan
     }
 
-    fn stages(&self) -> StageSettings {
-        StageSettings::new(self.train_len, self.mean_stage, Averaging::None)
-            .with_adam(self.mean_stage_rate, false)
-            .within(self.schedule.burn_in())
+    fn averaged(&self) -> usize {
+        0
     }
 
-    /// The algorithm for the weights of `model`.
-    pub fn build<M: Module>(&self, model: &M) -> Result<Sghmc> {
-        self.validate()?;
-        let noise = Noise::new(self.seed, self.noise);
-        let setup = Setup::new(model, &self.group, self.train_len, noise)?
-            .with_ess(self.ess)
-            .with_settings(&self.clone().with_group(ParamGroup::all()));
-        let position = setup.layout.flatten(model)?;
-        let device = position.device();
-        let average = Average::new(Iterate::of_mean(position.clone()));
-        Ok(Sghmc {
-            stages: Stages::new(self.stages(), &setup, &self.prior, average)?,
-            velocity: buffer(position.zeros_like()),
-            preconditioner: buffer(position.ones_like()),
-            position: buffer(position),
-            samples: Samples::new(self.max_samples, model, &setup.layout, &device),
-            settings: Arc::new(Settings {
-                config: self.clone(),
-                setup,
-            }),
-        })
+    fn burn_in(&self) -> Option<u64> {
+        Some(self.schedule.burn_in())
     }
 }
 
-/// The state of a chain, and its samples.
+/// The state of a chain besides its position, and its samples.
 #[derive(Module, Debug)]
-pub struct Sghmc {
-    position: Param<Tensor<1>>,
+pub struct SghmcState {
     velocity: Param<Tensor<1>>,
     preconditioner: Param<Tensor<1>>,
     samples: Samples,
-    stages: Stages,
     #[module(skip)]
-    settings: Arc<Settings>,
-}
-
-#[derive(Debug)]
-struct Settings {
     config: SghmcConfig,
-    setup: Setup,
 }
 
 /// A step of SGHMC, before the learning rate is applied.
 #[derive(Debug)]
 pub struct SghmcStep {
-    /// The number of the step, from 1.
-    step: u64,
     /// g + α⊙θ/λ.
     gradient: Tensor<1>,
 }
 
-impl Sghmc {
-    /// The configuration.
-    pub fn config(&self) -> &SghmcConfig {
-        &self.settings.config
-    }
-
+impl SghmcState {
     /// The number of samples taken in `step` steps. There are none in the first stages.
-    fn taken(&self, step: u64) -> u64 {
-        let schedule = &self.config().schedule;
-        match self.stages.is_learning_posterior() {
-            true => schedule.taken(step) - schedule.taken(self.stages.posterior_since().min(step)),
-            false => 0,
+    fn taken(&self, context: Context<'_>, step: u64) -> u64 {
+        let schedule = &self.config.schedule;
+        match context.stage {
+            Stage::Posterior | Stage::Single => {
+                schedule.taken(step) - schedule.taken(context.since.min(step))
+            }
+            Stage::Mean | Stage::Scale => 0,
         }
     }
 
     /// The number of the sample that is taken after optimiser step number `step`, from 1.
-    fn sample_after(&self, step: u64) -> Option<u64> {
-        let is_taken = self.config().schedule.takes(step);
-        Some(self.taken(step)).filter(|&number| is_taken && number > 0)
-    }
-
-    /// The position as the sample of this step, if one is taken.
-    fn with_sample(mut self, step: u64) -> Self {
-        if let Some(number) = self.sample_after(step) {
-            let position = self.position.val().without_autodiff();
-            self.samples = self.samples.with_weights(number, position);
-        }
-        self
+    fn sample_after(&self, context: Context<'_>, step: u64) -> Option<u64> {
+        let is_taken = self.config.schedule.takes(step);
+        Some(self.taken(context, step)).filter(|&number| is_taken && number > 0)
     }
 
     fn preconditioner(&self) -> Tensor<1> {
         self.preconditioner.val().without_autodiff()
     }
+}
 
-    /// σ², the variances of the Gaussian around the position.
-    fn variance(&self) -> Tensor<1> {
-        self.preconditioner().div_scalar(self.setup().ess)
-    }
-
+impl Sghmc {
     /// The number of samples that the posterior has after `step` steps.
     pub fn samples(&self, step: u64) -> usize {
-        let most = self.config().max_samples;
-        let taken = usize::try_from(self.taken(step));
+        let most = self.state().config.max_samples;
+        let taken = usize::try_from(self.state().taken(self.context(), step));
         taken.map_or(most, |taken| taken.min(most))
     }
 }
 
-impl Algorithm for Sghmc {
+impl MethodState for SghmcState {
     type Signal = MeanGradients;
     type Posterior = Mixture<PointPosterior>;
-    type ClosedForm = Staged<SghmcStep>;
+    type Step = SghmcStep;
 
-    fn setup(&self) -> &Setup {
-        &self.settings.setup
+    const LEARNS: Learns = Learns::FromSums;
+    const PERTURBS_WEIGHTS: bool = false;
+
+    /// The position itself, after the first stages.
+    fn propose(
+        &self,
+        context: Context<'_>,
+        mean: Tensor<1>,
+        id: StepId,
+        noises: Vec<Noise>,
+    ) -> Result<Proposal> {
+        let deviation = self.variance(context).sqrt();
+        let draws = noises.into_iter().map(|noise| {
+            let weights = match context.stage {
+                Stage::Scale => {
+                    let normals = noise.normal(context.setup.layout.len(), &mean.device());
+                    mean.clone() + normals * deviation.clone()
+                }
+                _ => mean.clone(),
+            };
+            Draw { weights, noise }
+        });
+        Ok(Proposal::new(id, draws.collect()))
     }
 
-    fn stages(&self) -> Option<&Stages> {
-        Some(&self.stages)
+    fn variance(&self, context: Context<'_>) -> Tensor<1> {
+        self.preconditioner().div_scalar(context.setup.ess)
     }
 
-    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
-        Self {
-            stages: change(self.stages),
-            ..self
-        }
-    }
-
-    fn perturbs_weights(&self) -> bool {
-        false
-    }
-
-    fn posterior(&self, step: u64) -> Result<Mixture<PointPosterior>> {
-        let layout = &self.setup().layout;
-        match self.samples(step) {
-            0 => {
-                let position = self.position.val().without_autodiff();
-                Mixture::uniform(vec![PointPosterior::new(layout.clone(), position)?])
-            }
-            count => self.samples.mixture(layout, count),
-        }
-    }
-
-    fn wants_state(&self, step: u64) -> Option<&Arc<Layout>> {
-        self.sample_after(step)?;
-        self.samples.changing()
-    }
-
-    fn observe_state(mut self, step: u64, state: Tensor<1>) -> Self {
-        if let Some(number) = self.sample_after(step) {
-            self.samples = self.samples.with_state(number, state);
-        }
+    fn started(mut self, context: Context<'_>, precision: Tensor<1>, _: Tensor<1>) -> Self {
+        let variance = precision.recip().mul_scalar(context.setup.ess);
+        self.preconditioner = updated(self.preconditioner, |_| variance);
         self
+    }
+
+    fn rescaled(mut self, _context: Context<'_>, factors: Tensor<1>) -> Self {
+        self.preconditioner = updated(self.preconditioner, |variance| variance * factors);
+        self
+    }
+
+    /// The sum over examples of their gradients.
+    fn update(
+        &self,
+        _context: Context<'_>,
+        mean: &Param<Tensor<1>>,
+        _proposal: Proposal,
+        gradients: GradientPieces,
+        examples: usize,
+    ) -> Result<Update<SghmcStep>> {
+        let mut sums = GradientsParams::new();
+        if let Some(gradient) = joined(gradients).into_iter().next() {
+            sums.register(mean.id, gradient.mul_scalar(examples as f64));
+        }
+        Ok(Update::Gradients(sums))
     }
 
     fn update_from_sum(
         &self,
+        context: Context<'_>,
+        mean: &Param<Tensor<1>>,
         step: u64,
-        gradients: &mut GradAdaptor,
-    ) -> Result<Option<Self::ClosedForm>> {
-        let (stages, setup) = (&self.stages, self.setup());
-        if let Some(update) = stages.update_from_sum(setup, step, &self.position, gradients)? {
-            return Ok(Some(Staged::Stage(update)));
-        }
-        let position = self.position.val().without_autodiff();
-        let device = position.device();
-        let sum = take_sum(gradients, &self.position, &device);
-        let Some((sum, examples)) = sum.zip(stages.take_examples(gradients, &device)) else {
+        sums: &mut GradAdaptor,
+        examples: Tensor<1>,
+    ) -> Result<Option<SghmcStep>> {
+        let device = examples.device();
+        let Some(sum) = take_sum(sums, mean, &device) else {
             return Ok(None);
         };
-        let share = stages.prior().tensor(&device).div_scalar(setup.ess);
-        let gradient = sum / examples + share * position;
+        let share = context.prior.tensor(&device).div_scalar(context.setup.ess);
+        let gradient = sum / examples + share * mean.val().without_autodiff();
         // One number read from the device; it is not finite if any element is not finite.
         let size: f64 = gradient.clone().sum().into_scalar();
         match size.is_finite() {
-            true => Ok(Some(Staged::Posterior(SghmcStep { step, gradient }))),
-            false => Err(setup.non_finite(step, gradient)),
+            true => Ok(Some(SghmcStep { gradient })),
+            false => Err(context.setup.non_finite(step, gradient)),
         }
     }
 
-    fn apply_step(mut self, update: Self::ClosedForm, learning_rate: f64) -> Self {
-        let Settings { config, setup } = self.settings.as_ref();
-        let SghmcStep { step, gradient } = match update {
-            Staged::Posterior(step) => step,
-            Staged::Stage(update) => {
-                let preconditioner = self.preconditioner();
-                let (stages, position, event) = self.stages.apply(setup, update, self.position);
-                let found = match event {
-                    StageEvent::Start(curvature) => {
-                        let precision = stages.start(setup, curvature);
-                        precision.recip().mul_scalar(setup.ess)
-                    }
-                    StageEvent::Rescale(factors) => preconditioner * factors,
-                    StageEvent::Nothing => preconditioner,
-                };
-                self.preconditioner = updated(self.preconditioner, |_| found);
-                self.stages = stages;
-                self.position = position;
-                return self;
-            }
-        };
+    fn apply_step(
+        mut self,
+        context: Context<'_>,
+        mean: Param<Tensor<1>>,
+        step: u64,
+        update: SghmcStep,
+        learning_rate: f64,
+    ) -> (Self, Param<Tensor<1>>) {
+        let (config, setup) = (&self.config, context.setup);
         let rate = learning_rate * config.schedule.rate(step);
         let preconditioner = self.preconditioner();
-        let mut push = (gradient * preconditioner.clone()).mul_scalar(-rate);
+        let mut push = (update.gradient * preconditioner.clone()).mul_scalar(-rate);
         if config.schedule.is_noisy(step) && config.temperature > 0.0 {
             let variance = 2.0 * config.friction * rate * config.temperature;
             let deviation = (variance / setup.ess).sqrt();
@@ -364,49 +304,43 @@ impl Algorithm for Sghmc {
         let kept = 1.0 - config.friction;
         self.velocity = updated(self.velocity, |velocity| velocity.mul_scalar(kept) + push);
         let velocity = self.velocity.val().without_autodiff();
-        self.position = updated(self.position, |position| position + velocity);
-        self.with_sample(step)
-    }
-}
-
-impl FromGradients for Sghmc {
-    fn propose(&self, id: StepId) -> Result<Proposal> {
-        let weights = self.position.val().without_autodiff();
-        if self.stage() != Stage::Scale {
-            let noise = id.noise(self.setup().noise);
-            return Ok(Proposal::new(id, vec![Draw { weights, noise }]));
-        }
-        let noises = self.stages.noises(self.setup(), id, 1, false);
-        let deviation = self.variance().sqrt();
-        let draws = noises.into_iter().map(|noise| {
-            let normals = noise.normal(self.setup().layout.len(), &weights.device());
-            let weights = weights.clone() + normals * deviation.clone();
-            Draw { weights, noise }
-        });
-        Ok(Proposal::new(id, draws.collect()))
+        (self, updated(mean, |position| position + velocity))
     }
 
-    /// The sum over examples of their gradients, and the number of examples.
-    fn step(
+    fn posterior(
         &self,
-        proposal: Proposal,
-        gradients: GradientPieces,
-        batch_size: usize,
-    ) -> Result<Update<Self::ClosedForm>> {
-        let gradients = joined(gradients);
-        let mut sums = GradientsParams::new();
-        let position = || self.position.val().without_autodiff();
-        let gaussian = || (position(), self.variance());
-        let signal = (self.stages).signal(self.setup(), &proposal, &gradients, gaussian);
-        // After the stages, a step learns from the same sum of gradients as in the first.
-        let signal = signal.or_else(|| gradients.into_iter().next().map(StageSignal::Mean));
-        (self.stages).register(signal, batch_size, &self.position, &mut sums);
-        Ok(Update::Gradients(sums))
+        context: Context<'_>,
+        mean: Tensor<1>,
+        _average: Option<&Average>,
+        step: u64,
+    ) -> Result<Mixture<PointPosterior>> {
+        let layout = &context.setup.layout;
+        let taken = usize::try_from(self.taken(context, step)).unwrap_or(usize::MAX);
+        match taken.min(self.config.max_samples) {
+            0 => Mixture::uniform(vec![PointPosterior::new(layout.clone(), mean)?]),
+            count => self.samples.mixture(layout, count),
+        }
     }
 
     /// The sample of a rejected step, which has no update, is the position before.
-    fn after_step(self, step: u64) -> Self {
-        self.with_sample(step)
+    fn after_step(mut self, context: Context<'_>, mean: &Param<Tensor<1>>, step: u64) -> Self {
+        if let Some(number) = self.sample_after(context, step) {
+            let position = mean.val().without_autodiff();
+            self.samples = self.samples.with_weights(number, position);
+        }
+        self
+    }
+
+    fn wants_state(&self, context: Context<'_>, step: u64) -> Option<&Arc<Layout>> {
+        self.sample_after(context, step)?;
+        self.samples.changing()
+    }
+
+    fn observe_state(mut self, context: Context<'_>, step: u64, state: Tensor<1>) -> Self {
+        if let Some(number) = self.sample_after(context, step) {
+            self.samples = self.samples.with_state(number, state);
+        }
+        self
     }
 }
 
@@ -416,12 +350,14 @@ mod tests {
     use burn::tensor::Device;
 
     use super::*;
+    use crate::methods::{Algorithm, FromGradients};
     use crate::posterior::Posterior;
+    use crate::{BayesianConfig, Prior};
 
     const ROWS: usize = 50;
 
     /// A model without biases, of as many weights.
-    fn built(config: &SghmcConfig, weights: usize) -> Sghmc {
+    fn built(config: &BayesianConfig<SghmcConfig>, weights: usize) -> Sghmc {
         let layer = LinearConfig::new(weights, 1).with_bias(false);
         let layer = layer.init(&Device::default().autodiff());
         config.build(&layer).unwrap()
@@ -439,11 +375,11 @@ mod tests {
             panic!("sums are additive");
         };
         let update = sghmc.update_from_sum(step, &mut sums.into()).unwrap();
-        sghmc.apply_step(update.unwrap(), rate)
+        sghmc.apply_step(update.unwrap(), rate).after_step(step)
     }
 
     fn position(sghmc: &Sghmc) -> Tensor<1> {
-        sghmc.position.val().without_autodiff()
+        sghmc.last_mean().unwrap()
     }
 
     fn constant(start: u64, interval: u64) -> SamplingSchedule {
@@ -464,9 +400,11 @@ mod tests {
         const BURN_IN: u64 = 500;
         let (precision, alpha, rate) = (8.0, 2.0, 0.5);
         for friction in [1.0, 0.2] {
-            let config = SghmcConfig::paper(ROWS, constant(STEPS, 1))
-                .with_friction(friction)
-                .with_prior(Prior::isotropic(alpha));
+            let config = BayesianConfig::paper(
+                ROWS,
+                SghmcConfig::new(constant(STEPS, 1)).with_friction(friction),
+            )
+            .with_prior(Prior::isotropic(alpha));
             let mut sghmc = built(&config, WEIGHTS);
             let (mut sum, mut count) = (0.0, 0.0);
             for step in 1..=STEPS {
@@ -493,10 +431,13 @@ mod tests {
 
     #[test]
     fn without_noise_a_step_is_gradient_descent_with_momentum() {
-        let config = SghmcConfig::paper(ROWS, constant(1, 1))
-            .with_temperature(0.0)
-            .with_friction(0.25)
-            .with_prior(Prior::isotropic(5.0));
+        let config = BayesianConfig::paper(
+            ROWS,
+            SghmcConfig::new(constant(1, 1))
+                .with_temperature(0.0)
+                .with_friction(0.25),
+        )
+        .with_prior(Prior::isotropic(5.0));
         let mut sghmc = built(&config, 3);
         let values = |sghmc: &Sghmc| -> Vec<f64> { position(sghmc).into_data().iter().collect() };
         let mut expected = values(&sghmc);
@@ -517,9 +458,12 @@ mod tests {
 
     #[test]
     fn the_last_samples_are_kept() {
-        let config = SghmcConfig::paper(ROWS, constant(2, 2))
-            .with_friction(1.0)
-            .with_max_samples(3);
+        let config = BayesianConfig::paper(
+            ROWS,
+            SghmcConfig::new(constant(2, 2))
+                .with_friction(1.0)
+                .with_max_samples(3),
+        );
         let mut sghmc = built(&config, 2);
         let mut visited = Vec::new();
         for step in 1..=9 {
@@ -543,7 +487,10 @@ mod tests {
 
     #[test]
     fn a_rejected_step_at_a_sampling_time_keeps_the_position_as_the_sample() {
-        let mut sghmc = built(&SghmcConfig::paper(ROWS, constant(1, 1)), 2);
+        let mut sghmc = built(
+            &BayesianConfig::paper(ROWS, SghmcConfig::new(constant(1, 1))),
+            2,
+        );
         let gradient = position(&sghmc);
         sghmc = stepped(sghmc, 1, 0.1, gradient, ROWS).after_step(2);
         let posterior = sghmc.posterior(2).unwrap();
@@ -555,7 +502,10 @@ mod tests {
 
     #[test]
     fn before_the_first_sample_the_posterior_is_the_current_weights() {
-        let sghmc = built(&SghmcConfig::paper(ROWS, constant(100, 1)), 4);
+        let sghmc = built(
+            &BayesianConfig::paper(ROWS, SghmcConfig::new(constant(100, 1))),
+            4,
+        );
         let mean = sghmc.posterior(99).unwrap().mean_weights().unwrap();
         let found: Vec<f32> = mean.try_into_vec_as().unwrap();
         let expected: Vec<f32> = position(&sghmc).try_into_vec_as().unwrap();
@@ -564,7 +514,10 @@ mod tests {
 
     #[test]
     fn a_gradient_that_is_not_finite_is_refused() {
-        let sghmc = built(&SghmcConfig::paper(ROWS, constant(1, 1)), 2);
+        let sghmc = built(
+            &BayesianConfig::paper(ROWS, SghmcConfig::new(constant(1, 1))),
+            2,
+        );
         let bad = Tensor::<1>::full([2], f32::NAN, &Device::default());
         let proposal = sghmc.propose(StepId::default()).unwrap();
         let update = sghmc.step(proposal, vec![vec![bad]], 1).unwrap();
@@ -580,17 +533,18 @@ mod tests {
 
     #[test]
     fn refused_settings_name_their_field() {
-        let config = SghmcConfig::paper(ROWS, constant(1, 1));
+        let config = SghmcConfig::new(constant(1, 1));
         let cases = [
-            (SghmcConfig::paper(0, constant(1, 1)), "train_len"),
-            (SghmcConfig::paper(ROWS, constant(0, 1)), "start"),
+            (SghmcConfig::new(constant(0, 1)), "start"),
             (config.clone().with_max_samples(0), "max_samples"),
             (config.clone().with_friction(0.0), "friction"),
             (config.clone().with_friction(1.5), "friction"),
             (config.with_temperature(-1.0), "temperature"),
         ];
-        for (config, field) in cases {
-            let error = config.validate().expect_err(field);
+        for (method, field) in cases {
+            let error = BayesianConfig::new(ROWS, method)
+                .validate()
+                .expect_err(field);
             let message = error.to_string();
             assert!(error.is_config() && message.starts_with(field), "{message}");
         }

@@ -29,11 +29,12 @@ use burn_bayes_graph::Layout;
 
 use self::adam::Adam;
 use self::entry_prior::EntryPrior;
-pub(crate) use self::signal::{StageEvent, StageSignal, averaged, with_function_gradient};
-pub use self::signal::{StageUpdate, Staged};
-use super::algorithm::{Draw, Proposal, Setup, Stage, StepId, draw_noises};
+pub(crate) use self::signal::{StageEvent, averaged, with_function_gradient};
+pub use self::signal::{StageSignal, StageUpdate};
+use super::algorithm::{Setup, Stage, StepId, draw_noises};
 use super::average::{Average, Averaging, Iterate};
 use super::mean_stage::{MeanProgress, MeanStage};
+use super::settings::DefaultDraws;
 use super::start::{InitialDeviation, buffer};
 use crate::error::Result;
 use crate::kernels::composed::to_host;
@@ -120,7 +121,7 @@ impl StageSettings {
 /// The stages of a training: which one it is in, the moments and counts that they need, the average of iterates and the
 /// prior.
 #[derive(Module, Debug)]
-pub struct Stages {
+pub(crate) struct Stages {
     /// Absent with a single stage.
     progress: Option<MeanProgress>,
     adam: Option<Adam>,
@@ -213,12 +214,15 @@ impl Stages {
         matches!(self.stage(), Stage::Posterior | Stage::Single)
     }
 
-    /// The precision with which the second stage would begin now, if Adam trains the mean.
-    pub(crate) fn start_so_far(&self, setup: &Setup) -> Option<Tensor<1>> {
+    /// The precision with which the second stage would begin now, and the curvature that it contains, if Adam trains the
+    /// mean.
+    pub(crate) fn start_so_far(&self, setup: &Setup) -> Option<(Tensor<1>, Tensor<1>)> {
         let adam = self.adam.as_ref().filter(|adam| adam.steps() > 0);
         let is_found = self.stage() == Stage::Mean && self.settings.scale_steps > 0;
-        adam.filter(|_| is_found)
-            .map(|adam| self.start(setup, adam.curvature()))
+        adam.filter(|_| is_found).map(|adam| {
+            let curvature = adam.curvature();
+            (self.start(setup, curvature.clone()), curvature)
+        })
     }
 
     /// The number of steps of the second stage.
@@ -228,34 +232,12 @@ impl Stages {
         self.length.map_or(most, part)
     }
 
-    /// The proposal of the first stage, the mean itself; `None` after it.
-    pub(crate) fn mean_proposal(
-        &self,
-        setup: &Setup,
-        id: StepId,
-        mean: Tensor<1>,
-    ) -> Option<Proposal> {
-        (self.stage() == Stage::Mean).then(|| {
-            let draw = Draw {
-                weights: mean,
-                noise: id.noise(setup.noise),
-            };
-            Proposal::new(id, vec![draw])
-        })
-    }
-
     /// The noises of the draws of a gradient: an antithetic pair in the second stage, else as they are set.
-    pub(crate) fn noises(
-        &self,
-        setup: &Setup,
-        id: StepId,
-        draws: usize,
-        antithetic: bool,
-    ) -> Vec<Noise> {
+    pub(crate) fn noises(&self, setup: &Setup, id: StepId, draws: DefaultDraws) -> Vec<Noise> {
         let noise = id.noise(setup.noise);
         match self.stage() {
             Stage::Scale => draw_noises(noise, 2, true),
-            _ => draw_noises(noise, draws, antithetic),
+            _ => draw_noises(noise, draws.count, draws.antithetic),
         }
     }
 

@@ -22,33 +22,32 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use burn::config::Config;
-use burn::module::{Module, Param, ParamGroup};
+use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
 use super::checks::counts;
 use super::iterate_schedule::IterateSchedule;
+use super::settings::{BayesianConfig, MethodConfig};
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
 use crate::kernels::composed::at_least;
 use crate::kernels::{self, Moments};
 use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::noise::{Noise, NoiseSource};
 use crate::posterior::FactorPosterior;
 
 /// Settings of SWAG.
 ///
 /// ```
-/// use burn_bayes::SwagConfig;
+/// use burn_bayes::{BayesianConfig, SwagConfig};
 ///
 /// // Ten iterates: after steps 100, 110, … 190 of a training of 200 steps.
-/// let config = SwagConfig::new(60_000, 100).with_interval(10).with_max_rank(5);
+/// let swag = SwagConfig::new(100).with_interval(10).with_rank(5);
+/// let config = BayesianConfig::new(60_000, swag);
 /// ```
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct SwagConfig {
-    /// N, the number of training examples (not of batches).
-    pub train_len: usize,
     /// The first optimiser step (from 1) whose weights are collected; choose a step at which the
     /// loss has levelled off. Paper: after 75 % of the budget.
     pub start: u64,
@@ -57,16 +56,7 @@ pub struct SwagConfig {
     pub interval: u64,
     /// K, the maximum number of deviations kept; at most the number of weights. Paper: 20.
     #[config(default = 20)]
-    pub max_rank: usize,
-    /// The parameters that get a posterior; the others stay point estimates.
-    #[config(default = "ParamGroup::all()")]
-    pub group: ParamGroup,
-    /// Seed of the draws used for prediction.
-    #[config(default = 0)]
-    pub seed: u64,
-    /// The generator of the random normals.
-    #[config(default = "NoiseSource::Host")]
-    pub noise: NoiseSource,
+    pub rank: usize,
 }
 
 impl SwagConfig {
@@ -82,62 +72,58 @@ impl SwagConfig {
     pub fn paper(train_len: usize, batch_size: usize, epochs: usize) -> Self {
         let epoch = train_len.div_ceil(batch_size.max(1)).max(1);
         let first = (3 * epochs).div_ceil(4);
-        Self::new(train_len, (first * epoch) as u64).with_interval(epoch as u64)
+        Self::new((first * epoch) as u64).with_interval(epoch as u64)
     }
 
-    /// Checks the settings. The error names the field.
-    pub fn validate(&self) -> Result<()> {
-        counts([
-            ("train_len", self.train_len as u64),
-            ("start", self.start),
-            ("interval", self.interval),
-        ])?;
-        if self.max_rank == 1 {
+    /// K for a model with `weights` weights. One deviation has no spread, so a single weight gets
+    /// none.
+    fn rank_for(&self, weights: usize) -> usize {
+        match self.rank.min(weights) {
+            1 => 0,
+            rank => rank,
+        }
+    }
+}
+
+impl MethodConfig for SwagConfig {
+    type Algorithm = Swag;
+
+    const USES: &'static [&'static str] = &[];
+
+    fn validate(BayesianConfig { method, .. }: &BayesianConfig<Self>) -> Result<()> {
+        counts([("start", method.start), ("interval", method.interval)])?;
+        if method.rank == 1 {
             let problem = "is 1; one deviation has no spread: use 0 for a diagonal, or at least 2";
-            return Err(Error::config("max_rank", problem));
+            return Err(Error::config("rank", problem));
         }
         Ok(())
     }
 
-    /// The memory needed to train `weights` weights.
-    pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
-        let rank = self.rank(weights);
+    fn memory(
+        config: &BayesianConfig<Self>,
+        weights: usize,
+        optimizer: OptimizerMemory,
+    ) -> MemoryPlan {
+        let rank = config.method.rank_for(weights);
         let mut plan = MemoryPlan::iterates(weights, 2 + rank, optimizer);
         // A step that collects an iterate holds the old and the new rows.
         plan.scratch += (1 + rank) * weights * size_of::<f32>();
         plan
     }
 
-    /// K for a model with `weights` weights. One deviation has no spread, so a single weight gets
-    /// none.
-    fn rank(&self, weights: usize) -> usize {
-        match self.max_rank.min(weights) {
-            1 => 0,
-            rank => rank,
-        }
-    }
-
-    /// The algorithm for the weights of `model`.
-    pub fn build<M: Module>(&self, model: &M) -> Result<Swag> {
-        self.validate()?;
-        let setup = Setup::new(
-            model,
-            &self.group,
-            self.train_len,
-            Noise::new(self.seed, self.noise),
-        )?
-        .with_settings(&self.clone().with_group(ParamGroup::all()));
+    fn build<M: Module>(config: &BayesianConfig<Self>, model: &M) -> Result<Swag> {
+        let setup = Setup::of(config, model)?;
         let layout = &setup.layout;
         let weights = layout.flatten(model)?;
         let device = weights.device();
-        let rank = self.rank(layout.len());
+        let rank = config.method.rank_for(layout.len());
         let deviations = (rank > 0).then(|| buffer(Tensor::zeros([rank, layout.len()], &device)));
         Ok(Swag {
             variance: buffer(weights.zeros_like()),
             mean: buffer(weights),
             deviations,
             settings: Arc::new(Settings {
-                config: self.clone(),
+                config: config.method.clone(),
                 setup,
             }),
         })
@@ -198,8 +184,8 @@ impl Algorithm for Swag {
         let variance = self.variance.val().without_autodiff().mul_scalar(0.5);
         let variance = at_least(variance, f32::MIN_POSITIVE);
         let factors = self.deviations.as_ref().map(|deviations| {
-            let [max_rank, len] = deviations.dims();
-            let kept = max_rank.min(usize::try_from(taken).unwrap_or(max_rank));
+            let [rank, len] = deviations.dims();
+            let kept = rank.min(usize::try_from(taken).unwrap_or(rank));
             let scale = 1.0 / (2.0 * (kept as f64 - 1.0)).sqrt();
             let rows = deviations.val().without_autodiff();
             rows.slice([0..kept, 0..len]).mul_scalar(scale)
@@ -248,11 +234,12 @@ mod tests {
 
     fn swag(start: u64, interval: u64) -> Swag {
         let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
-        SwagConfig::new(10, start)
-            .with_interval(interval)
-            .with_max_rank(2)
-            .build(&layer)
-            .unwrap()
+        BayesianConfig::new(
+            10,
+            SwagConfig::new(start).with_interval(interval).with_rank(2),
+        )
+        .build(&layer)
+        .unwrap()
     }
 
     #[test]
@@ -265,24 +252,22 @@ mod tests {
     #[test]
     fn the_papers_iterates_are_the_ends_of_the_last_quarter_of_the_epochs() {
         // Three mini-batches of at most four rows make an epoch.
-        let config = SwagConfig::paper(10, 4, 8);
+        let config = BayesianConfig::new(10, SwagConfig::paper(10, 4, 8).with_rank(2));
         let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
-        let swag = config.with_max_rank(2).build(&layer).unwrap();
+        let swag = config.build(&layer).unwrap();
         let wanted: Vec<u64> = (1..=24).filter(|&step| swag.wants(step)).collect();
         assert_eq!(wanted, [18, 21, 24]);
     }
 
     #[test]
     fn refused_settings_name_their_field() {
-        let base = SwagConfig::new(10, 1);
         let cases = [
-            (SwagConfig::new(0, 1), "train_len"),
-            (SwagConfig::new(10, 0), "start"),
-            (base.clone().with_interval(0), "interval"),
-            (base.with_max_rank(1), "max_rank"),
+            (SwagConfig::new(0), "start"),
+            (SwagConfig::new(1).with_interval(0), "interval"),
+            (SwagConfig::new(1).with_rank(1), "rank"),
         ];
-        for (config, field) in cases {
-            let error = config.validate().expect_err(field);
+        for (method, field) in cases {
+            let error = BayesianConfig::new(10, method).validate().expect_err(field);
             assert!(
                 error.is_config() && error.to_string().starts_with(field),
                 "{error}"
@@ -323,7 +308,9 @@ mod tests {
         let device = Device::default().autodiff();
         for (inputs, rank) in [(4, 4), (1, 0)] {
             let layer = LinearConfig::new(inputs, 1).with_bias(false).init(&device);
-            let mut swag = SwagConfig::new(10, 1).build(&layer).unwrap();
+            let mut swag = BayesianConfig::new(10, SwagConfig::new(1))
+                .build(&layer)
+                .unwrap();
             for (step, value) in [(1, 1.0), (2, 3.0), (3, 8.0), (4, 5.0), (5, 6.0)] {
                 swag = swag.observe(step, Tensor::full([inputs], value, &device.clone().inner()));
             }

@@ -1,95 +1,80 @@
 //! VIFA: variational inference with a factor-analysis covariance (the VIFA paper, Alg. 1).
 //!
 //! The posterior is q = N(c, FᵀF + diag ψ), ψ = exp γ. With a draw θ = c + hᵀF + ψ^½⊙z and the
-//! gradient g of the mean negative log-likelihood at θ, the objective N·E\[NLL\] + τ·KL(q‖prior)
+//! gradient g of the mean negative log-likelihood at θ, the objective λ·E\[NLL\] + KL(q‖prior)
 //! has the unbiased gradient
 //!
-//! * ∇c = N g + τ α⊙c
-//! * ∇F = N h gᵀ + τ (α⊙F − C)
-//! * ∇γ = ½ [ N g⊙(ψ^½⊙z) + τ (−1 + Σ_k C_k⊙F_k + α⊙ψ) ]
+//! * ∇c = λ g + α⊙c
+//! * ∇F = λ h gᵀ + α⊙F − C
+//! * ∇γ = ½ [ λ g⊙(ψ^½⊙z) − 1 + Σ_k C_k⊙F_k + α⊙ψ ]
 //!
-//! with A = F/ψ, B = F Aᵀ, C = (I+B)⁻¹A. The paper's −A + C Bᵀ is −C exactly; the N-terms are
-//! averaged over L draws. No automatic differentiation through the posterior is needed.
+//! with A = F/ψ, B = F Aᵀ, C = (I+B)⁻¹A. The paper's −A + C Bᵀ is −C exactly, and its
+//! N is λ; the λ-terms are averaged over L draws. No automatic differentiation through the posterior is needed.
 //!
 //! By default the factors are in units of the deviations, F = V diag(ψ^½), so that a step of an optimiser
 //! has the same relative effect on a narrow and on a wide posterior. With C = (I + V Vᵀ)⁻¹V
 //!
-//! * ∇V = N h (g⊙ψ^½)ᵀ + τ (α⊙ψ⊙V − C)
-//! * ∇γ = ½ [ N g⊙(θ−c) + τ (α⊙diag S − 1) ]
+//! * ∇V = λ h (g⊙ψ^½)ᵀ + α⊙ψ⊙V − C
+//! * ∇γ = ½ [ λ g⊙(θ−c) + α⊙diag S − 1 ]
 //!
-//! With [`Bayesian::with_gauss_newton`](crate::Bayesian::with_gauss_newton) the N-terms of F and γ use the Gauss–Newton
-//! matrix H instead of the draws' gradients, which takes the noise of h and z out of them: F·N H and ½ N ψ⊙diag H.
+//! With [`Bayesian::with_gauss_newton`](crate::Bayesian::with_gauss_newton) the λ-terms of F and γ use the Gauss–Newton
+//! matrix H instead of the draws' gradients, which takes the noise of h and z out of them: F·λH and ½ λ ψ⊙diag H. A
+//! divergence between distributions of functions takes the place of that of the weights.
 //!
-//! The training begins with the mean and the scale of the covariance ([`Stages`]); the mean is trained by the user's
-//! optimiser in all stages. The posterior is the average of the iterates of the last stage ([`Averaging`]).
+//! The training has [stages](super::stages), in all of which the user's optimiser trains the mean. The posterior is the
+//! average of the iterates of the last.
 //!
 //! | symbol | field |
 //! |---|---|
-//! | c | `mean` |
 //! | F or V, K | `factors`, `rank` |
 //! | γ | `log_variance` |
-//! | N | `train_len` |
-//! | α | `prior` |
-//! | τ | `temperature` |
-//! | L | `draws` × `accumulation` |
+//! | L | draws × `accumulation` |
 
-mod clipping;
 mod curvature;
-mod published;
-mod step;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use burn::config::Config;
-use burn::module::{Module, Param, ParamGroup};
-use burn::optim::GradAdaptor;
+use burn::module::{Module, Param};
+use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-use super::algorithm::{Algorithm, FromCurvature, FunctionPriorUse, MeanGradients, Setup, purpose};
-use super::average::{Average, Averaging, Iterate};
-use super::checks::{counts, not_negative, pairs, positive};
-use super::mean_stage::MeanStage;
-use super::stages::{StageEvent, StageSettings, Staged, Stages};
-use super::start::{InitialDeviation, InitialMean, orthogonal_rows, trained, trained_value};
+use super::algorithm::{
+    Draw, FromCurvature, FunctionPriorUse, GradientPieces, MeanGradients, Proposal, StepId, Update,
+    purpose,
+};
+use super::average::{Average, Iterate};
+use super::checks::{counts, positive};
+use super::method_state::{Context, Learns, MethodState, StagedConfig, Start};
+use super::settings::DefaultDraws;
+use super::staged::Staged;
+use super::stages::StageSignal;
+use super::start::{InitialDeviation, orthogonal_rows, trained, trained_value};
+use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
-use crate::kernels::{CovarianceParts, Diagonal, FactorUnits, Scratch};
+use crate::kernels::{
+    self, CovarianceGradient, CovarianceParts, Diagonal, FactorUnits, Objective, Scratch,
+};
 use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::noise::{Noise, NoiseSource};
+use crate::noise::Noise;
 use crate::posterior::FactorPosterior;
-use crate::prior::Prior;
 
 /// Settings of VIFA.
 ///
 /// ```
-/// use burn_bayes::VifaConfig;
+/// use burn_bayes::memory::OptimizerMemory;
+/// use burn_bayes::{BayesianConfig, VifaConfig};
 ///
-/// let config = VifaConfig::new(60_000).with_rank(8).with_draws(2);
-/// println!("{}", config.memory(478_410, burn_bayes::memory::OptimizerMemory::Adam));
+/// let config = BayesianConfig::new(60_000, VifaConfig::new().with_rank(8)).with_draws(4);
+/// println!("{}", config.memory(478_410, OptimizerMemory::Adam));
 /// ```
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct VifaConfig {
-    /// N, the number of training examples (not of batches).
-    pub train_len: usize,
-    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from the
-    /// prior; by default the larger of N and the number of weights. A larger one gives a narrower posterior. Paper: N.
-    pub ess: Option<f64>,
     /// K, the number of low-rank factors; 0 is mean-field. Paper: 1.
     #[config(default = 1)]
     pub rank: usize,
-    /// The prior over the weights. Paper: isotropic, its precision searched in 0.01..10.
-    #[config(default = "Prior::isotropic(1.0)")]
-    pub prior: Prior,
-    /// τ, the factor of the divergence from the prior. Paper: 1.
-    #[config(default = 1.0)]
-    pub temperature: f64,
-    /// Draws per mini-batch. Paper: 1.
-    #[config(default = 2)]
-    pub draws: usize,
-    /// Whether draws are antithetic pairs (h, z), (−h, −z); `draws` must then be even or 1. Paper: no.
-    #[config(default = true)]
-    pub antithetic: bool,
     /// Number of mini-batches whose gradients are added before a step; set it to the Learner's
     /// `grads_accumulation`. Each gradient is divided by this number, so that the sum is an
     /// average. Paper: L.
@@ -98,10 +83,7 @@ pub struct VifaConfig {
     /// Norm to which each of the three gradients is clipped. Paper: 10; none by default, because
     /// clipping biases the covariance. Cannot be combined with `accumulation`: clip in the
     /// optimiser instead.
-    pub clip: Option<f64>,
-    /// The initial mean. Paper: zero.
-    #[config(default = "InitialMean::Model")]
-    pub initial_mean: InitialMean,
+    pub clip_norm: Option<f64>,
     /// The initial ψ^½. Paper: 1.
     #[config(default = "InitialDeviation::FanInScaled(0.03)")]
     pub initial_deviation: InitialDeviation,
@@ -111,250 +93,298 @@ pub struct VifaConfig {
     /// The initial norm of each row of factors; the rows are orthogonal. Paper: 1.
     #[config(default = 0.1)]
     pub factor_scale: f64,
-    /// The first stage, in which only the mean learns. Paper: none.
-    #[config(default = "MeanStage::UntilArrival { at_most: None }")]
-    pub mean_stage: MeanStage,
-    /// The average of the iterates that is the posterior, with aligned factors. Paper: none.
-    #[config(default = "Averaging::Recent")]
-    pub averaging: Averaging,
-    /// The parameters that get a posterior; the others stay point estimates.
-    #[config(default = "ParamGroup::all()")]
-    pub group: ParamGroup,
-    /// Seed of every draw.
-    #[config(default = 0)]
-    pub seed: u64,
-    /// The generator of the random normals.
-    #[config(default = "NoiseSource::Host")]
-    pub noise: NoiseSource,
 }
 
 impl VifaConfig {
-    /// Checks the settings. The error names the field.
-    pub fn validate(&self) -> Result<()> {
+    /// The settings of the VIFA paper's synthetic experiments (4.1), whose mean begins at zero: unit scales, clipping at
+    /// 10, factors in the units of the weights. With several mini-batches per step, clip in the optimiser instead.
+    pub fn paper() -> Self {
+        Self::new()
+            .with_initial_deviation(InitialDeviation::Constant(1.0))
+            .with_factor_scale(1.0)
+            .with_clip_norm(Some(10.0))
+            .with_factor_units(FactorUnits::Weights)
+    }
+
+    /// Variational approximation with factor covariance (Ong, Nott and Smith 2018): the same
+    /// objective at rank `rank`, with small initial scales; train it with Adam.
+    pub fn vafc(rank: usize) -> Self {
+        Self::new()
+            .with_rank(rank)
+            .with_initial_deviation(InitialDeviation::Constant(0.01))
+            .with_factor_scale(0.01)
+            .with_factor_units(FactorUnits::Weights)
+    }
+}
+
+/// VIFA.
+pub type Vifa = Staged<VifaState>;
+
+impl FromCurvature for Vifa {}
+
+impl StagedConfig for VifaConfig {
+    type State = VifaState;
+
+    const DRAWS: DefaultDraws = DefaultDraws::PAIR;
+
+    fn validate(&self) -> Result<()> {
         positive("initial_deviation", self.initial_deviation.scale())?;
         if self.rank > 0 {
             positive("factor_scale", self.factor_scale)?;
         }
-        if let Some(clip) = self.clip {
-            positive("clip", clip)?;
-        }
-        positive("ess", self.ess.unwrap_or(1.0))?;
-        not_negative("temperature", self.temperature)?;
-        counts([
-            ("train_len", self.train_len),
-            ("draws", self.draws),
-            ("accumulation", self.accumulation),
-        ])?;
-        pairs(self.draws, self.antithetic)?;
-        if self.clip.is_some() && self.accumulation > 1 {
+        positive("clip_norm", self.clip_norm.unwrap_or(1.0))?;
+        counts([("accumulation", self.accumulation)])?;
+        if self.clip_norm.is_some() && self.accumulation > 1 {
             let problem = "would clip the gradient of each mini-batch instead of their sum; omit \
                            it and clip in the optimiser, which clips after accumulation";
-            return Err(Error::config("clip", problem));
+            return Err(Error::config("clip_norm", problem));
         }
         Ok(())
     }
 
-    /// The memory needed to train `weights` weights.
-    pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
-        let mut plan = MemoryPlan::gaussian(weights, self.rank, self.draws, optimizer);
-        let averaged = (2 + self.rank) * weights;
-        plan.parameters += self.stages().bytes(weights, averaged);
-        plan
-    }
-
-    /// The settings of the stages.
-    fn stages(&self) -> StageSettings {
-        StageSettings::new(self.train_len, self.mean_stage, self.averaging)
-    }
-
-    /// The algorithm for the weights of `model`.
-    pub fn build<M: Module>(&self, model: &M) -> Result<Vifa> {
-        self.validate()?;
-        let setup = Setup::new(
-            model,
-            &self.group,
-            self.train_len,
-            Noise::new(self.seed, self.noise),
-        )?
-        .with_ess(self.ess)
-        .with_settings(&self.clone().with_group(ParamGroup::all()));
+    fn start<M: Module>(&self, start: Start<'_, M>) -> Result<VifaState> {
+        let setup = start.setup;
         let layout = &setup.layout;
         setup.check_rank(self.rank)?;
-        let weights = layout.flatten(model)?;
-        let device = weights.device();
-        let mean = self.initial_mean.of(weights);
+        let device = start.mean.device();
         let log_variance = self.initial_deviation.log_variance(layout, &device);
         let noise = setup.noise.fold(purpose::INITIAL_FACTORS);
         let factors = orthogonal_rows(self.rank, layout.len(), noise, &device)?
             .map(|rows| rows.mul_scalar(self.factor_scale));
-        let average = Average::new(Iterate {
-            mean: mean.clone(),
-            factors: factors.clone(),
-            log_variance: Some(log_variance.clone()),
-        });
-        Ok(Vifa {
-            stages: Stages::new(self.stages(), &setup, &self.prior, average)?,
-            mean: trained(mean),
+        Ok(VifaState {
             factors: factors.map(trained),
             log_variance: trained(log_variance),
-            settings: Arc::new(Settings {
-                config: self.clone(),
-                setup,
-                scratch: Scratch::default(),
-            }),
+            scratch: Arc::default(),
+            config: self.clone(),
         })
     }
-}
 
-/// VIFA's parameters.
-#[derive(Module, Debug)]
-pub struct Vifa {
-    mean: Param<Tensor<1>>,
-    factors: Option<Param<Tensor<2>>>,
-    log_variance: Param<Tensor<1>>,
-    stages: Stages,
-    #[module(skip)]
-    settings: Arc<Settings>,
-}
-
-#[derive(Debug)]
-struct Settings {
-    config: VifaConfig,
-    setup: Setup,
-    scratch: Scratch,
-}
-
-impl Vifa {
-    /// The configuration.
-    pub fn config(&self) -> &VifaConfig {
-        &self.settings.config
+    fn memory(&self, weights: usize, draws: usize, optimizer: OptimizerMemory) -> MemoryPlan {
+        MemoryPlan::gaussian(weights, self.rank, draws, optimizer)
     }
 
-    fn parts(&self) -> CovarianceParts {
+    fn averaged(&self) -> usize {
+        2 + self.rank
+    }
+}
+
+/// VIFA's covariance.
+#[derive(Module, Debug)]
+pub struct VifaState {
+    factors: Option<Param<Tensor<2>>>,
+    log_variance: Param<Tensor<1>>,
+    #[module(skip)]
+    scratch: Arc<Scratch>,
+    #[module(skip)]
+    config: VifaConfig,
+}
+
+impl VifaState {
+    fn parts(&self, mean: Tensor<1>) -> CovarianceParts {
+        let factors = self.factors.as_ref();
         CovarianceParts {
-            mean: self.mean.val().without_autodiff(),
-            factors: self
-                .factors
-                .as_ref()
-                .map(|factors| factors.val().without_autodiff()),
-            units: self.config().factor_units,
+            mean,
+            factors: factors.map(|factors| factors.val().without_autodiff()),
+            units: self.config.factor_units,
             diagonal: Diagonal::LogVariance(self.log_variance.val().without_autodiff()),
         }
     }
+
+    /// The gradient of the objective of a mini-batch, for a Gaussian.
+    fn gradient(
+        &self,
+        context: Context<'_>,
+        parts: &CovarianceParts,
+        proposal: &Proposal,
+        gradients: GradientPieces,
+        examples: usize,
+    ) -> Result<CovarianceGradient> {
+        let inner_inverse = SquareMatrix::from_row_major(parts.rank(), proposal.gram.clone())
+            .and_then(|gram| IdentityPlus::new(&gram))
+            .map_err(Error::from)?
+            .inverse();
+        let share = self.share();
+        let function = proposal.function.as_ref();
+        let objective = Objective {
+            scale: share * context.setup.ess / proposal.draws.len() as f64,
+            temperature: match function.is_some_and(|terms| terms.replaces_weights) {
+                true => 0.0,
+                false => share,
+            },
+            prior: context.prior,
+            inner_inverse: inner_inverse.as_slice(),
+            scratch: &self.scratch,
+        };
+        let gradients = (gradients, examples);
+        let gradient = curvature::gradient(context.setup, parts, proposal, gradients, objective);
+        let gradient = match function.and_then(|terms| terms.divergence.as_ref()) {
+            Some(divergence) => curvature::with_divergence(gradient, parts, divergence, share),
+            None => gradient,
+        };
+        match gradient.first_non_finite {
+            None => Ok(gradient),
+            Some(index) => {
+                let path = context.setup.layout.path_at(index).unwrap_or("?");
+                Err(Error::non_finite(proposal.id.step + 1, path))
+            }
+        }
+    }
+
+    /// The factor by which a gradient of this squared norm is clipped.
+    fn clipping(&self, squared_norm: f64) -> f64 {
+        match self.config.clip_norm {
+            Some(clip) if squared_norm > clip * clip => clip / squared_norm.sqrt(),
+            _ => 1.0,
+        }
+    }
 }
 
-impl Algorithm for Vifa {
+impl MethodState for VifaState {
     type Signal = MeanGradients;
     type Posterior = FactorPosterior;
-    type ClosedForm = Staged<Infallible>;
+    type Step = Infallible;
 
-    fn setup(&self) -> &Setup {
-        &self.settings.setup
-    }
+    const LEARNS: Learns = Learns::ByOptimizer;
+    const FUNCTION_PRIOR: FunctionPriorUse = FunctionPriorUse::Gradient { draws: 0 };
 
-    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
-        let average = self.stages.average();
-        let average = average.and_then(|average| average.parts(self.config().factor_units));
-        let parts = average.unwrap_or_else(|| self.parts());
-        let parts = parts.in_units_of_weights();
-        let layout = self.setup().layout.clone();
-        FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
-    }
-
-    fn stages(&self) -> Option<&Stages> {
-        Some(&self.stages)
-    }
-
-    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
-        Self {
-            stages: change(self.stages),
-            ..self
-        }
-    }
-
-    fn function_prior_use(&self) -> FunctionPriorUse {
-        FunctionPriorUse::Gradient {
-            draws: self.config().draws,
-        }
-    }
-
-    fn with_ess(self, ess: f64) -> Self {
-        let Settings { config, setup, .. } = self.settings.as_ref();
-        let settings = Settings {
-            config: config.clone(),
-            setup: setup.clone().with_ess(Some(ess)),
-            scratch: Scratch::default(),
-        };
-        Self {
-            settings: Arc::new(settings),
-            ..self
-        }
-    }
-
-    fn last_mean(&self) -> Option<Tensor<1>> {
-        Some(self.mean.val().without_autodiff())
-    }
-
-    fn update_from_sum(
+    fn propose(
         &self,
-        step: u64,
-        gradients: &mut GradAdaptor,
-    ) -> Result<Option<Self::ClosedForm>> {
-        let setup = &self.settings.setup;
-        let update = self
-            .stages
-            .update_from_average(setup, step, &self.mean, gradients)?;
-        Ok(update.map(Staged::Stage))
+        _context: Context<'_>,
+        mean: Tensor<1>,
+        id: StepId,
+        noises: Vec<Noise>,
+    ) -> Result<Proposal> {
+        let parts = self.parts(mean);
+        let (weights, gram) = kernels::draws_and_gram(&parts, &noises, &self.scratch);
+        let proposal = Proposal::new(id, Draw::all(weights, noises)).with_gram(gram);
+        Ok(proposal.with_gaussian(parts))
     }
 
-    fn apply_step(mut self, update: Self::ClosedForm, _learning_rate: f64) -> Self {
-        let update = match update {
-            Staged::Stage(update) => update,
-            Staged::Posterior(never) => match never {},
+    fn variance(&self, _context: Context<'_>) -> Tensor<1> {
+        self.log_variance.val().without_autodiff().exp()
+    }
+
+    fn share(&self) -> f64 {
+        1.0 / self.config.accumulation as f64
+    }
+
+    fn mean_signal(
+        &self,
+        context: Context<'_>,
+        mean: Tensor<1>,
+        proposal: &Proposal,
+        gradients: GradientPieces,
+        examples: usize,
+    ) -> Result<StageSignal> {
+        let parts = CovarianceParts {
+            factors: None,
+            ..self.parts(mean)
         };
-        let (stages, mean, event) = self.stages.apply(&self.settings.setup, update, self.mean);
-        self.stages = stages;
-        self.mean = mean;
-        if let StageEvent::Rescale(factors) = event {
-            let growth = factors.clone().log();
-            self.log_variance = self
-                .log_variance
-                .map(|value| trained_value(value.without_autodiff() + growth));
-            if self.settings.config.factor_units == FactorUnits::Weights {
-                let root = factors.sqrt().unsqueeze::<2>();
-                self.factors = self.factors.map(|factors| {
-                    factors.map(|value| trained_value(value.without_autodiff() * root))
-                });
-            }
+        let gradient = self.gradient(context, &parts, proposal, gradients, examples)?;
+        let factor = self.clipping(gradient.squared_norms[0]);
+        Ok(StageSignal::Mean(kernels::scale(gradient.mean, factor)))
+    }
+
+    fn scale_signal(
+        &self,
+        context: Context<'_>,
+        mean: Tensor<1>,
+        proposal: &Proposal,
+        gradients: GradientPieces,
+        examples: usize,
+    ) -> Result<StageSignal> {
+        let parts = self.parts(mean);
+        let gradient = self.gradient(context, &parts, proposal, gradients, examples)?;
+        let growth = gradient.log_variance.mul_scalar(-2.0 / self.share());
+        Ok(StageSignal::growth(context.setup, growth))
+    }
+
+    fn rescaled(mut self, _context: Context<'_>, factors: Tensor<1>) -> Self {
+        let growth = factors.clone().log();
+        self.log_variance = self
+            .log_variance
+            .map(|value| trained_value(value.without_autodiff() + growth));
+        if self.config.factor_units == FactorUnits::Weights {
+            let root = factors.sqrt().unsqueeze::<2>();
+            self.factors = self
+                .factors
+                .map(|factors| factors.map(|value| trained_value(value.without_autodiff() * root)));
         }
         self
     }
-}
 
-impl FromCurvature for Vifa {}
+    fn update(
+        &self,
+        context: Context<'_>,
+        mean: &Param<Tensor<1>>,
+        proposal: Proposal,
+        gradients: GradientPieces,
+        examples: usize,
+    ) -> Result<Update<Infallible>> {
+        let parts = self.parts(mean.val().without_autodiff());
+        let gradient = self.gradient(context, &parts, &proposal, gradients, examples)?;
+        let [center, factors, log_variance] =
+            gradient.squared_norms.map(|norm| self.clipping(norm));
+        let mut clipped = GradientsParams::new();
+        clipped.register(mean.id, kernels::scale(gradient.mean, center));
+        if let (Some(param), Some(value)) = (&self.factors, gradient.factors) {
+            clipped.register(param.id, kernels::scale(value, factors));
+        }
+        let log_variances = kernels::scale(gradient.log_variance, log_variance);
+        clipped.register(self.log_variance.id, log_variances);
+        Ok(Update::Gradients(clipped))
+    }
+
+    fn apply_step(
+        self,
+        _context: Context<'_>,
+        _mean: Param<Tensor<1>>,
+        _step: u64,
+        update: Infallible,
+        _learning_rate: f64,
+    ) -> (Self, Param<Tensor<1>>) {
+        match update {}
+    }
+
+    fn iterate(&self, mean: Tensor<1>) -> Iterate {
+        Iterate::of_gaussian(self.parts(mean))
+    }
+
+    fn posterior(
+        &self,
+        context: Context<'_>,
+        mean: Tensor<1>,
+        average: Option<&Average>,
+        _step: u64,
+    ) -> Result<FactorPosterior> {
+        let average = average.and_then(|average| average.parts(self.config.factor_units));
+        let parts = average.unwrap_or_else(|| self.parts(mean));
+        let parts = parts.in_units_of_weights();
+        let layout = context.setup.layout.clone();
+        FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BayesianConfig;
 
     #[test]
     fn refused_settings_name_their_field() {
-        let base = VifaConfig::new(10);
+        let base = VifaConfig::new();
         let cases = [
-            (VifaConfig::new(0), "train_len"),
-            (base.clone().with_draws(0), "draws"),
             (base.clone().with_accumulation(0), "accumulation"),
-            (base.clone().with_temperature(-1.0), "temperature"),
-            (base.clone().with_clip(Some(0.0)), "clip"),
-            (VifaConfig::paper(10).with_accumulation(10), "clip"),
+            (base.clone().with_clip_norm(Some(0.0)), "clip_norm"),
+            (VifaConfig::paper().with_accumulation(10), "clip_norm"),
             (base.clone().with_factor_scale(f64::NAN), "factor_scale"),
             (
                 base.with_initial_deviation(InitialDeviation::Constant(0.0)),
                 "initial_deviation",
             ),
         ];
-        for (config, field) in cases {
-            let error = config.validate().expect_err(field);
+        for (method, field) in cases {
+            let error = BayesianConfig::new(10, method).validate().expect_err(field);
             assert!(
                 error.is_config() && error.to_string().starts_with(field),
                 "{error}"

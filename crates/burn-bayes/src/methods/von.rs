@@ -36,36 +36,28 @@
 //!
 //! | symbol | field |
 //! |---|---|
-//! | μ, d | `gaussian` |
-//! | N | `train_len` |
-//! | α | `prior` |
-//! | β | `precision_rate` |
+//! | β | `covariance_rate` |
 //! | η | the optimiser's learning rate |
 
-use std::sync::Arc;
-
 use burn::config::Config;
-use burn::module::{Module, ParamGroup};
+use burn::module::Module;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::algorithm::{
-    Algorithm, Draw, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients, Proposal,
-    Setup, Stage, StepId, Update, joined, purpose,
+    Draw, GradientPieces, MeanGradients, Proposal, Stage, Update, joined, purpose,
 };
-use super::average::Averaging;
-use super::checks::pairs;
-use super::mean_stage::MeanStage;
-use super::natural::{NaturalGaussian, NaturalSettings, NaturalStep, NaturalUpdate};
+use super::method_state::{Context, StagedConfig, Start};
+use super::natural::{Natural, NaturalConfig, NaturalSettings, NaturalStep};
 use super::rate::Rate;
-use super::stages::{Stages, averaged, with_function_gradient};
-use super::start::{InitialDeviation, InitialMean};
+use super::settings::DefaultDraws;
+use super::staged::Staged;
+use super::stages::{averaged, with_function_gradient};
+use super::start::InitialDeviation;
 use crate::error::{Error, Result};
 use crate::kernels::statistics::{PrecisionParts, column_dot};
-use crate::memory::MemoryPlan;
-use crate::noise::{Noise, NoiseSource};
-use crate::posterior::FactorPosterior;
-use crate::prior::Prior;
+use crate::memory::{MemoryPlan, OptimizerMemory};
+use crate::noise::Noise;
 
 /// How VON estimates the curvature of the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,84 +80,51 @@ pub enum Curvature {
 /// Settings of VON.
 ///
 /// ```
+/// use burn_bayes::BayesianConfig;
 /// use burn_bayes::methods::{Curvature, VonConfig};
 ///
-/// let config = VonConfig::new(60_000).with_curvature(Curvature::Hutchinson { probe: 0.1 });
+/// let von = VonConfig::new().with_curvature(Curvature::Hutchinson { probe: 0.1 });
+/// let config = BayesianConfig::new(60_000, von);
 /// ```
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct VonConfig {
-    /// N, the number of training examples (not of batches).
-    pub train_len: usize,
-    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from the
-    /// prior; by default the larger of N and the number of weights. A larger one gives a narrower posterior. Paper: N.
-    pub ess: Option<f64>,
     /// The curvature estimate. Paper: the Hessian itself.
     #[config(default = "Curvature::Price")]
     pub curvature: Curvature,
-    /// The prior over the weights. Paper: isotropic.
-    #[config(default = "Prior::isotropic(1.0)")]
-    pub prior: Prior,
     /// β, the weight of a mini-batch in the precision; smaller values reduce its variation between
     /// steps. Paper: the learning rate of the mean.
     #[config(default = "Rate::Constant(0.01)")]
-    pub precision_rate: Rate,
+    pub covariance_rate: Rate,
     /// The momentum m of the mean, an average over about 1/(1−m) steps. Paper: 0.
     #[config(default = 0.9)]
     pub momentum: f64,
-    /// Draws per mini-batch. Paper: 1.
-    #[config(default = 2)]
-    pub draws: usize,
-    /// Whether draws are antithetic pairs μ ± ε; `draws` must then be even or 1. Paper: no.
-    #[config(default = true)]
-    pub antithetic: bool,
     /// The largest step Δ of the mean, √(ΔᵀPΔ) posterior standard deviations; a longer step is
     /// shortened. Paper: no bound.
     #[config(default = 3.0)]
     pub radius: f64,
-    /// The initial mean. Paper: any.
-    #[config(default = "InitialMean::Model")]
-    pub initial_mean: InitialMean,
     /// The standard deviation of every weight at the start; by default that of the squared gradients at the
     /// end of the first stage, or that of the prior without a first stage. Paper: that of the prior.
     pub initial_deviation: Option<InitialDeviation>,
-    /// The first stage, in which only the mean learns. Paper: none.
-    #[config(default = "MeanStage::UntilArrival { at_most: None }")]
-    pub mean_stage: MeanStage,
-    /// The learning rate of the first stage, which Adam makes.
-    #[config(default = 0.01)]
-    pub mean_stage_rate: f64,
-    /// The average of the means that is the posterior's mean. Paper: none.
-    #[config(default = "Averaging::Recent")]
-    pub averaging: Averaging,
-    /// The parameters that get a posterior; the others stay point estimates.
-    #[config(default = "ParamGroup::all()")]
-    pub group: ParamGroup,
-    /// Seed of every draw.
-    #[config(default = 0)]
-    pub seed: u64,
-    /// The generator of the random normals.
-    #[config(default = "NoiseSource::Host")]
-    pub noise: NoiseSource,
 }
 
 impl VonConfig {
-    /// The published algorithm: a single stage, no momentum, no bound on a step, one draw and no average.
-    pub fn paper(train_len: usize) -> Self {
-        Self::new(train_len)
-            .with_ess(Some(train_len as f64))
-            .with_mean_stage(MeanStage::None)
-            .with_averaging(Averaging::None)
-            .with_momentum(0.0)
-            .with_radius(f64::INFINITY)
-            .with_draws(1)
-            .with_antithetic(false)
+    /// The published algorithm: no momentum and no bound on a step.
+    pub fn paper() -> Self {
+        Self::new().with_momentum(0.0).with_radius(f64::INFINITY)
     }
+}
 
-    /// Checks the settings. The error names the field.
-    pub fn validate(&self) -> Result<()> {
+/// VON.
+pub type Von = Staged<Natural<VonConfig>>;
+
+impl StagedConfig for VonConfig {
+    type State = Natural<Self>;
+
+    const DRAWS: DefaultDraws = DefaultDraws::PAIR;
+
+    fn validate(&self) -> Result<()> {
         self.natural().validate()?;
-        pairs(self.draws, self.antithetic)?;
         match self.curvature {
             Curvature::Hutchinson { probe } if !(probe.is_finite() && probe > 0.0) => {
                 let problem = format!("has the probe {probe}; it must be finite and above zero");
@@ -175,8 +134,11 @@ impl VonConfig {
         }
     }
 
-    /// The memory needed to train `weights` weights, without the model's activations.
-    pub fn memory(&self, weights: usize) -> MemoryPlan {
+    fn start<M: Module>(&self, start: Start<'_, M>) -> Result<Natural<Self>> {
+        Natural::start(self, &start, 0)
+    }
+
+    fn memory(&self, weights: usize, draws: usize, _: OptimizerMemory) -> MemoryPlan {
         let moments = usize::from(self.momentum > 0.0);
         let each = match self.curvature {
             // A draw and its gradient.
@@ -184,141 +146,58 @@ impl VonConfig {
             // Two draws and two gradients, and the difference of the gradients.
             Curvature::Hutchinson { .. } => 5,
         };
-        let mut plan = MemoryPlan::natural(weights, 0, moments, each * self.draws + 1);
-        plan.parameters += self.natural().stage_bytes(weights);
-        plan
+        MemoryPlan::natural(weights, 0, moments, each * draws + 1)
     }
 
-    /// The algorithm for the weights of `model`.
-    pub fn build<M: Module>(&self, model: &M) -> Result<Von> {
-        self.validate()?;
-        let without_group = self.clone().with_group(ParamGroup::all());
-        Ok(Von {
-            gaussian: NaturalGaussian::start(self.natural(), &without_group, model, 0)?,
-            config: Arc::new(self.clone()),
-        })
+    fn has_start(&self) -> bool {
+        self.initial_deviation.is_some()
     }
+}
+
+impl NaturalConfig for VonConfig {
+    type Signal = MeanGradients;
 
     fn natural(&self) -> NaturalSettings {
         NaturalSettings {
-            train_len: self.train_len,
-            ess: self.ess,
-            draws: self.draws,
-            precision_rate: self.precision_rate,
+            covariance_rate: self.covariance_rate,
             momentum: self.momentum,
             radius: self.radius,
-            initial_mean: self.initial_mean,
             initial_deviation: self.initial_deviation,
-            mean_stage: self.mean_stage,
-            mean_stage_rate: self.mean_stage_rate,
-            averaging: self.averaging,
-            prior: self.prior.clone(),
-            group: self.group.clone(),
-            noise: Noise::new(self.seed, self.noise),
-        }
-    }
-}
-
-/// VON's Gaussian.
-#[derive(Module, Debug)]
-pub struct Von {
-    gaussian: NaturalGaussian,
-    #[module(skip)]
-    config: Arc<VonConfig>,
-}
-
-impl Von {
-    /// The configuration.
-    pub fn config(&self) -> &VonConfig {
-        &self.config
-    }
-}
-
-impl Algorithm for Von {
-    type Signal = MeanGradients;
-    type Posterior = FactorPosterior;
-    type ClosedForm = NaturalUpdate;
-
-    fn setup(&self) -> &Setup {
-        self.gaussian.setup()
-    }
-
-    fn posterior(&self, _step: u64) -> Result<FactorPosterior> {
-        self.gaussian.posterior()
-    }
-
-    fn stages(&self) -> Option<&Stages> {
-        Some(self.gaussian.stages())
-    }
-
-    fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
-        let gaussian = self.gaussian.map_stages(change);
-        Self { gaussian, ..self }
-    }
-
-    fn with_ess(self, ess: f64) -> Self {
-        Self {
-            gaussian: self.gaussian.with_ess(ess),
-            ..self
         }
     }
 
-    fn last_mean(&self) -> Option<Tensor<1>> {
-        Some(self.gaussian.last_mean())
-    }
-
-    fn function_prior_use(&self) -> FunctionPriorUse {
-        FunctionPriorUse::Curvature
-    }
-
-    fn apply_step(self, update: NaturalUpdate, learning_rate: f64) -> Self {
-        let gaussian = self.gaussian.apply_step(update, learning_rate);
-        Self { gaussian, ..self }
-    }
-}
-
-impl FromGradients for Von {
-    /// The draws; Hutchinson's estimate replaces each by θ + s⊙z and θ − s⊙z.
-    fn propose(&self, id: StepId) -> Result<Proposal> {
-        let config = self.config();
-        let proposal = self.gaussian.propose(id, config.antithetic)?;
+    /// Hutchinson's estimate replaces each draw by θ + s⊙z and θ − s⊙z.
+    fn probed(&self, context: Context<'_>, parts: &PrecisionParts, proposal: Proposal) -> Proposal {
         let (Curvature::Hutchinson { probe }, Stage::Posterior | Stage::Single) =
-            (config.curvature, self.stage())
+            (self.curvature, context.stage)
         else {
-            return Ok(proposal);
+            return proposal;
         };
-        let parts = self.gaussian.parts();
-        let root = id.noise(self.setup().noise);
+        let root = proposal.id.noise(context.setup.noise);
         let draws = proposal.draws.into_iter().enumerate();
         let draws = draws.flat_map(|(index, draw)| {
             let (theta, noise) = (draw.weights, draw.noise);
-            let shift = signs(root, index, &theta) * deviation(&parts).mul_scalar(probe);
+            let shift = signs(root, index, &theta) * deviation(parts).mul_scalar(probe);
             [theta.clone() + shift.clone(), theta - shift].map(|weights| Draw { weights, noise })
         });
-        Ok(Proposal::new(id, draws.collect()))
+        Proposal::new(proposal.id, draws.collect())
     }
 
     fn step(
         &self,
+        context: Context<'_>,
+        parts: PrecisionParts,
         proposal: Proposal,
         gradients: GradientPieces,
-        batch_size: usize,
-    ) -> Result<Update<Self::ClosedForm>> {
-        let config = self.config();
-        let parts = self.gaussian.parts();
-        let gradients = joined(gradients);
-        if let Some(update) = self
-            .gaussian
-            .stage_update(&proposal, &gradients, batch_size)
-        {
-            return update;
-        }
-        let train_len = self.setup().ess;
-        let mean_gradient = with_function_gradient(mean(gradients.clone()), &proposal, train_len);
-        let curvature = match config.curvature {
+        examples: usize,
+    ) -> Result<Update<NaturalStep>> {
+        let (gradients, ess) = (joined(gradients), context.setup.ess);
+        let mean_gradient =
+            with_function_gradient(averaged(gradients.iter().cloned())?, &proposal, ess);
+        let curvature = match self.curvature {
             Curvature::SquaredMean => {
                 let squares = gradients.into_iter().map(|gradient| gradient.square());
-                mean(squares.collect()).mul_scalar(batch_size as f64)
+                averaged(squares)?.mul_scalar(examples as f64)
             }
             Curvature::Price => {
                 let products = proposal
@@ -326,25 +205,25 @@ impl FromGradients for Von {
                     .iter()
                     .zip(gradients)
                     .map(|(draw, gradient)| gradient * (draw.weights.clone() - parts.mean.clone()));
-                mean(products.collect()) * parts.precision.clone()
+                averaged(products)? * parts.precision.clone()
             }
             Curvature::Hutchinson { probe } => {
-                let root = proposal.id.noise(self.setup().noise);
+                let root = proposal.id.noise(context.setup.noise);
                 let products = gradients.chunks(2).enumerate().map(|(index, pair)| {
                     signs(root, index, &pair[0]) * (pair[0].clone() - pair[1].clone())
                 });
-                mean(products.collect()) / deviation(&parts).mul_scalar(2.0 * probe)
+                averaged(products)? / deviation(&parts).mul_scalar(2.0 * probe)
             }
         };
-        let rate = config.precision_rate.at(proposal.id.step);
-        let alpha = self.gaussian.prior().expanded(&parts.mean.device());
-        let target = curvature.mul_scalar(train_len) + alpha.clone();
+        let rate = self.covariance_rate.at(proposal.id.step);
+        let alpha = context.prior.expanded(&parts.mean.device());
+        let target = curvature.mul_scalar(ess) + alpha.clone();
         let function = proposal.function.as_ref();
         let target = match function.and_then(|terms| terms.rows.clone()) {
             Some(rows) => target + column_dot(rows.clone(), rows),
             None => target,
         };
-        let precision = match config.curvature {
+        let precision = match self.curvature {
             Curvature::SquaredMean => {
                 parts.precision.mul_scalar(1.0 - rate) + target.mul_scalar(rate)
             }
@@ -354,10 +233,12 @@ impl FromGradients for Von {
                 parts.precision * root.square().add_scalar(1.0).mul_scalar(0.5)
             }
         };
-        let gradient = mean_gradient.clone().mul_scalar(train_len) + alpha * parts.mean;
+        let gradient = mean_gradient.clone().mul_scalar(ess) + alpha * parts.mean;
         let step = NaturalStep::diagonal(gradient, precision);
-        NaturalStep::update(step, proposal.id, || {
-            self.setup().non_finite(proposal.id.step + 1, mean_gradient)
+        NaturalStep::update(step, || {
+            context
+                .setup
+                .non_finite(proposal.id.step + 1, mean_gradient)
         })
     }
 }
@@ -377,9 +258,4 @@ fn signs(root: Noise, index: usize, like: &Tensor<1>) -> Tensor<1> {
         .float()
         .mul_scalar(2.0)
         .sub_scalar(1.0)
-}
-
-/// The average over draws.
-fn mean(vectors: Vec<Tensor<1>>) -> Tensor<1> {
-    averaged(vectors.into_iter()).expect("an algorithm proposes at least one draw")
 }

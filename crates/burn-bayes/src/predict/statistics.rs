@@ -226,6 +226,7 @@ mod tests {
     use burn::tensor::Device;
 
     use super::*;
+    use crate::BayesianConfig;
     use crate::methods::VifaConfig;
     use crate::metric::testing::assert_close;
 
@@ -300,7 +301,7 @@ mod tests {
     #[test]
     fn every_draw_has_its_own_statistics_and_the_template_keeps_its_own() {
         let device = Device::default().autodiff();
-        let bayes = VifaConfig::new(4).init(Net::new(0.1, &device));
+        let bayes = BayesianConfig::new(4, VifaConfig::new()).init(Net::new(0.1, &device));
         let template = statistics(&bayes.template().norm);
         let refreshed = |model: &Net| {
             let fresh = refresh_running_statistics(model, batches(&device), Net::forward).unwrap();

@@ -24,7 +24,7 @@ use super::validation_check::ValidationCheck;
 use super::validation_hook::ValidationHook;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
-use crate::methods::{Algorithm, MeanGradients, Setup, Stage, Stages, Update};
+use crate::methods::{Algorithm, MeanGradients, Setup, Stage, Update};
 use crate::posterior::{FactorPosterior, ModelState, Posterior};
 use crate::predict::{
     BatchedPrediction, Predictor, RecordingCache, TrainingFlag, has_batch_norm, training_flags,
@@ -406,10 +406,10 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         }
     }
 
-    /// With changed stages of the training, if it has several.
-    pub(crate) fn map_stages(self, change: impl FnOnce(Stages) -> Stages) -> Self {
+    /// In a training of this number of steps.
+    pub(crate) fn with_length(self, steps: u64) -> Self {
         Self {
-            algorithm: self.algorithm.map_stages(change),
+            algorithm: self.algorithm.with_length(steps),
             ..self
         }
     }

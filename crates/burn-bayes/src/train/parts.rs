@@ -32,8 +32,8 @@ impl VifaPart {
     pub fn path(self) -> &'static str {
         match self {
             Self::Mean => "algorithm.mean",
-            Self::Factors => "algorithm.factors",
-            Self::LogVariance => "algorithm.log_variance",
+            Self::Factors => "algorithm.state.factors",
+            Self::LogVariance => "algorithm.state.log_variance",
         }
     }
 }
@@ -46,6 +46,7 @@ mod tests {
     use burn_bayes_graph::ModulePath;
 
     use super::*;
+    use crate::BayesianConfig;
     use crate::methods::VifaConfig;
 
     #[derive(Default)]
@@ -72,7 +73,9 @@ mod tests {
     fn the_paths_are_those_of_a_wrapped_model() {
         let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
         let mut paths = Paths::default();
-        VifaConfig::new(4).init(layer).visit(&mut paths);
+        BayesianConfig::new(4, VifaConfig::new())
+            .init(layer)
+            .visit(&mut paths);
         // Those that an optimiser updates; averages and the progress of the mean are below them.
         paths
             .found

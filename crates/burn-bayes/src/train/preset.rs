@@ -9,12 +9,13 @@ use crate::methods::{InitialDeviation, Rate};
 /// Tuned settings of a method.
 ///
 /// ```
-/// use burn_bayes::SlangConfig;
 /// use burn_bayes::train::Preset;
+/// use burn_bayes::{BayesianConfig, SlangConfig};
 ///
 /// let steps = 2_000;
 /// let preset = Preset::SLANG;
-/// let config = SlangConfig::new(455).with_precision_rate(preset.precision_rate(steps));
+/// let slang = SlangConfig::new().with_covariance_rate(preset.precision_rate(steps));
+/// let config = BayesianConfig::new(455, slang);
 /// let learning_rate = preset.learning_rates(steps).init();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -232,6 +232,7 @@ mod tests {
     use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 
     use super::*;
+    use crate::BayesianConfig;
     use crate::likelihood::GaussianNll;
     use crate::methods::VifaConfig;
 
@@ -368,7 +369,7 @@ mod tests {
     fn the_groups_are_the_parameters_that_the_optimiser_sees() {
         let device = Device::default().autodiff();
         let layer = LinearConfig::new(2, 1).init(&device);
-        let config = VifaConfig::vafc(4, 1);
+        let config = BayesianConfig::paper(4, VifaConfig::vafc(1));
         let mut bayes = config.init(Line { layer });
         let inputs = Tensor::from_data([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, -1.0]], &device);
         let targets = Tensor::from_data([[1.0], [2.0], [3.0], [0.0]], &device);

@@ -155,7 +155,7 @@ where
     }
 
     fn with_length(self, steps: u64) -> Self {
-        self.map_stages(|stages| stages.with_length(steps))
+        Bayesian::with_length(self, steps)
     }
 
     fn train_len(&self) -> Option<usize> {

@@ -17,8 +17,8 @@ use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
 use burn_bayes::train::Gather;
 use burn_bayes::{
-    Bayesian, ExampleLoss, FactorAnalysisConfig, FactorPosterior, FusedAdamConfig, Noise, Prior,
-    SlangConfig, SwagConfig, VifaConfig,
+    Bayesian, BayesianConfig, ExampleLoss, FactorAnalysisConfig, FactorPosterior, FusedAdamConfig,
+    Noise, Prior, SlangConfig, SwagConfig, VifaConfig,
 };
 
 use crate::support::{
@@ -352,26 +352,31 @@ mod law {
     }
 }
 
-/// The laws of algorithms that learn from gradients, with the objective N·NLL + τ·KL.
+/// The laws of algorithms that learn from gradients, with the objective λ·NLL + KL.
 mod gradient_law {
     use super::*;
 
-    fn gradient(config: &VifaConfig, data: &Batch) -> Vec<f64> {
+    fn gradient(config: &BayesianConfig<VifaConfig>, data: &Batch) -> Vec<f64> {
         let bayesian = config.init(regressor(1));
         let output = TrainStep::step(&bayesian, data.clone());
         joined_gradients(bayesian.algorithm(), &output.grads)
     }
 
-    /// 4. Twice the examples at twice the temperature doubles the objective. The part of the divergence,
-    ///    2·∇(N) − ∇(2N), does not depend on the data.
-    pub(super) fn scale(config: impl Fn(usize) -> VifaConfig) {
+    /// 4. Twice the examples double the part of the likelihood alone. The part of the divergence, 2·∇(N) − ∇(2N), does not
+    ///    depend on the data.
+    pub(super) fn scale(config: impl Fn(usize) -> BayesianConfig<VifaConfig>) {
         let data = Batch::new(LEN, 1);
         let single = gradient(&config(LEN), &data);
-        let tempered = gradient(&config(2 * LEN).with_temperature(2.0), &data);
-        let doubled: Vec<f64> = single.iter().map(|g| 2.0 * g).collect();
-        let largest = doubled.iter().fold(0.0f64, |max, g| max.max(g.abs()));
+        let [double, triple] = [2, 3].map(|times| gradient(&config(times * LEN), &data));
+        let largest = triple.iter().fold(0.0f64, |max, g| max.max(g.abs()));
         let scales = vec![largest; single.len()];
-        assert_close("objective", &tempered, &doubled, &scales, 8.0 * EPSILON);
+        let difference = |more: &[f64], less: &[f64]| -> Vec<f64> {
+            more.iter().zip(less).map(|(m, l)| m - l).collect()
+        };
+        let (first, second) = (difference(&double, &single), difference(&triple, &double));
+        assert_close("likelihood", &second, &first, &scales, 16.0 * EPSILON);
+        let weighted = gradient(&config(LEN).with_ess(2.0 * LEN as f64), &data);
+        assert_close("λ", &weighted, &double, &scales, 8.0 * EPSILON);
 
         let divergence = |data: &Batch| -> Vec<f64> {
             let (single, double) = (
@@ -391,16 +396,10 @@ mod gradient_law {
             largest_share > 1e3 * 16.0 * EPSILON * largest,
             "a share to be seen"
         );
-
-        // With τ = 0 only the likelihood remains.
-        let cold = |len| gradient(&config(len).with_temperature(0.0), &data);
-        let (single, double) = (cold(LEN), cold(2 * LEN));
-        let doubled: Vec<f64> = single.iter().map(|g| 2.0 * g).collect();
-        assert_close("likelihood", &double, &doubled, &scales, 8.0 * EPSILON);
     }
 
     /// Another seed gives another training.
-    pub(super) fn seeds(config: impl Fn(usize) -> VifaConfig) {
+    pub(super) fn seeds(config: impl Fn(usize) -> BayesianConfig<VifaConfig>) {
         let run = |seed| {
             state(&trained(
                 config(LEN).with_seed(seed).init(regressor(1)),
@@ -415,7 +414,7 @@ mod gradient_law {
 
 #[test]
 fn swag_has_no_prior() {
-    let swag = SwagConfig::new(LEN, 1).init(regressor(1));
+    let swag = BayesianConfig::new(LEN, SwagConfig::new(1)).init(regressor(1));
     let error = swag.with_prior(&Prior::isotropic(2.0)).unwrap_err();
     assert!(
         error.is_config() && error.to_string().contains("weight decay"),
@@ -467,11 +466,13 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
         assert_close("precision", &many, &expected, &sizes, tolerance);
         assert!(one.iter().any(|&added| added > 0.1), "{one:?}");
     }
-    let vadam = VadamConfig::paper(LEN).with_square_scale(Some(ROWS as f64));
+    let vadam = BayesianConfig::paper(
+        LEN,
+        VadamConfig::paper().with_square_scale(Some(ROWS as f64)),
+    );
     counts(|model| vadam.init(model));
-    let von = VonConfig::new(LEN)
-        .with_mean_stage(MeanStage::None)
-        .with_curvature(Curvature::SquaredMean);
+    let von = BayesianConfig::new(LEN, VonConfig::new().with_curvature(Curvature::SquaredMean))
+        .with_mean_stage(MeanStage::None);
     counts(|model| von.init(model));
 }
 
@@ -479,7 +480,7 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
 #[test]
 fn swag_is_the_moments_of_the_weights_a_training_passes_through() {
     const RANK: usize = 3;
-    let config = SwagConfig::new(LEN, 4).with_interval(3).with_max_rank(RANK);
+    let config = BayesianConfig::new(LEN, SwagConfig::new(4).with_interval(3).with_rank(RANK));
     let mut bayesian = config.init(regressor(1));
     let momentum = MomentumConfig::new().with_dampening(0.0);
     let mut optimizer = FusedSgdConfig::new().with_momentum(Some(momentum)).init();
@@ -632,56 +633,56 @@ const CYCLES: SamplingSchedule = SamplingSchedule::Cyclical {
 };
 
 conformance! {
-    shape vifa_of_rank_one: VifaConfig::new(LEN), 1;
-    shape vifa_of_rank_three: VifaConfig::new(LEN).with_rank(3).with_draws(2).with_antithetic(true), 3;
-    shape vifa_averaged: VifaConfig::new(LEN).with_rank(2).with_averaging(Averaging::From(5)), 2;
-    shape mean_field: VifaConfig::new(LEN).with_rank(0), 0;
-    shape vafc: VifaConfig::vafc(LEN, 2), 2;
-    shape swag: SwagConfig::new(LEN, 5).with_interval(3).with_max_rank(4), 4;
-    shape swag_diagonal: SwagConfig::new(LEN, 1).with_max_rank(0), 0;
-    shape factor_analysis: FactorAnalysisConfig::new(LEN, 5).with_interval(3).with_rank(4), 4;
-    shape factor_analysis_of_every_step: FactorAnalysisConfig::new(LEN, 1), 10;
-    shape slang_of_rank_one: SlangConfig::new(LEN), 1;
-    shape slang_of_rank_three: SlangConfig::new(LEN).with_rank(3).with_draws(2).with_momentum(0.9), 3;
-    shape slang_grouped: SlangConfig::new(LEN).with_rank(2).with_group_size(4), 2;
-    shape vogn: SlangConfig::vogn(LEN), 0;
-    shape von_of_price: VonConfig::new(LEN), 0;
-    shape von_of_hutchinson: VonConfig::new(LEN).with_curvature(Curvature::Hutchinson { probe: 0.1 }), 0;
-    shape von_of_squares: VonConfig::new(LEN).with_curvature(Curvature::SquaredMean).with_momentum(0.9), 0;
-    shape vadam: VadamConfig::new(LEN), 0;
-    shape nagvac: NagvacConfig::new(LEN), 1;
-    shape ivon: IvonConfig::new(LEN), 0;
-    shape ivon_in_one_stage: IvonConfig::new(LEN).with_mean_stage(MeanStage::None).with_initial_hessian(Some(16.0)), 0;
-    points iterate_averaging: IterateAveragingConfig::new(LEN, 5, 3), 8;
-    points sghmc: SghmcConfig::new(LEN, SAMPLED).with_mean_stage(MeanStage::None), 6;
-    points sghmc_in_stages: SghmcConfig::new(LEN, SAMPLED).with_mean_stage(MeanStage::Steps(6)), 6;
-    points sgld: SghmcConfig::sgld(LEN, CYCLES).with_max_samples(4).with_mean_stage(MeanStage::None), 4;
-    points batch_ensemble: BatchEnsembleConfig::new(LEN, 3), 3;
+    shape vifa_of_rank_one: BayesianConfig::new(LEN, VifaConfig::new()), 1;
+    shape vifa_of_rank_three: BayesianConfig::new(LEN, VifaConfig::new().with_rank(3)).with_draws(2).with_antithetic(true), 3;
+    shape vifa_averaged: BayesianConfig::new(LEN, VifaConfig::new().with_rank(2)).with_averaging(Averaging::From(5)), 2;
+    shape mean_field: BayesianConfig::new(LEN, VifaConfig::new().with_rank(0)), 0;
+    shape vafc: BayesianConfig::paper(LEN, VifaConfig::vafc(2)), 2;
+    shape swag: BayesianConfig::new(LEN, SwagConfig::new(5).with_interval(3).with_rank(4)), 4;
+    shape swag_diagonal: BayesianConfig::new(LEN, SwagConfig::new(1).with_rank(0)), 0;
+    shape factor_analysis: BayesianConfig::new(LEN, FactorAnalysisConfig::new(5).with_interval(3).with_rank(4)), 4;
+    shape factor_analysis_of_every_step: BayesianConfig::new(LEN, FactorAnalysisConfig::new(1)), 10;
+    shape slang_of_rank_one: BayesianConfig::new(LEN, SlangConfig::new()), 1;
+    shape slang_of_rank_three: BayesianConfig::new(LEN, SlangConfig::new().with_rank(3).with_momentum(0.9)).with_draws(2), 3;
+    shape slang_grouped: BayesianConfig::new(LEN, SlangConfig::new().with_rank(2).with_group_size(4)), 2;
+    shape vogn: BayesianConfig::new(LEN, SlangConfig::vogn()), 0;
+    shape von_of_price: BayesianConfig::new(LEN, VonConfig::new()), 0;
+    shape von_of_hutchinson: BayesianConfig::new(LEN, VonConfig::new().with_curvature(Curvature::Hutchinson { probe: 0.1 })), 0;
+    shape von_of_squares: BayesianConfig::new(LEN, VonConfig::new().with_curvature(Curvature::SquaredMean).with_momentum(0.9)), 0;
+    shape vadam: BayesianConfig::new(LEN, VadamConfig::new()), 0;
+    shape nagvac: BayesianConfig::new(LEN, NagvacConfig::new()), 1;
+    shape ivon: BayesianConfig::new(LEN, IvonConfig::new()), 0;
+    shape ivon_in_one_stage: BayesianConfig::new(LEN, IvonConfig::new().with_initial_hessian(Some(16.0))).with_mean_stage(MeanStage::None), 0;
+    points iterate_averaging: BayesianConfig::new(LEN, IterateAveragingConfig::new(5, 3)), 8;
+    points sghmc: BayesianConfig::new(LEN, SghmcConfig::new(SAMPLED)).with_mean_stage(MeanStage::None), 6;
+    points sghmc_in_stages: BayesianConfig::new(LEN, SghmcConfig::new(SAMPLED)).with_mean_stage(MeanStage::Steps(6)), 6;
+    points sgld: BayesianConfig::new(LEN, SghmcConfig::sgld(CYCLES).with_max_samples(4)).with_mean_stage(MeanStage::None), 4;
+    points batch_ensemble: BayesianConfig::new(LEN, BatchEnsembleConfig::new(3)), 3;
 }
 
 prior_conformance! {
-    vifa_takes_another_prior: one_stage(LEN).with_rank(2);
-    slang_takes_another_prior: SlangConfig::new(LEN).with_rank(2);
-    von_takes_another_prior: VonConfig::new(LEN);
-    vadam_takes_another_prior: VadamConfig::new(LEN);
-    ivon_takes_another_prior: IvonConfig::new(LEN);
-    nagvac_takes_another_prior: NagvacConfig::new(LEN);
-    batch_ensemble_takes_another_prior: BatchEnsembleConfig::new(LEN, 2);
-    sghmc_takes_another_prior: SghmcConfig::new(LEN, SAMPLED);
+    vifa_takes_another_prior: one_stage(LEN).map_method(|method| method.with_rank(2));
+    slang_takes_another_prior: BayesianConfig::new(LEN, SlangConfig::new().with_rank(2));
+    von_takes_another_prior: BayesianConfig::new(LEN, VonConfig::new());
+    vadam_takes_another_prior: BayesianConfig::new(LEN, VadamConfig::new());
+    ivon_takes_another_prior: BayesianConfig::new(LEN, IvonConfig::new());
+    nagvac_takes_another_prior: BayesianConfig::new(LEN, NagvacConfig::new());
+    batch_ensemble_takes_another_prior: BayesianConfig::new(LEN, BatchEnsembleConfig::new(2));
+    sghmc_takes_another_prior: BayesianConfig::new(LEN, SghmcConfig::new(SAMPLED));
 }
 
 additive_conformance! {
-    vifa_does_not_depend_on_the_batch_size: VifaConfig::new(LEN).with_rank(2).with_draws(2);
-    mean_field_does_not_depend_on_the_batch_size: VifaConfig::new(LEN).with_rank(0);
-    batch_ensemble_does_not_depend_on_the_batch_size: BatchEnsembleConfig::new(LEN, 2);
-    swag_does_not_depend_on_the_batch_size: SwagConfig::new(LEN, 1).with_max_rank(0);
-    iterate_averaging_does_not_depend_on_the_batch_size: IterateAveragingConfig::new(LEN, 1, 2);
+    vifa_does_not_depend_on_the_batch_size: BayesianConfig::new(LEN, VifaConfig::new().with_rank(2)).with_draws(2);
+    mean_field_does_not_depend_on_the_batch_size: BayesianConfig::new(LEN, VifaConfig::new().with_rank(0));
+    batch_ensemble_does_not_depend_on_the_batch_size: BayesianConfig::new(LEN, BatchEnsembleConfig::new(2));
+    swag_does_not_depend_on_the_batch_size: BayesianConfig::new(LEN, SwagConfig::new(1).with_rank(0));
+    iterate_averaging_does_not_depend_on_the_batch_size: BayesianConfig::new(LEN, IterateAveragingConfig::new(1, 2));
 }
 
 gradient_conformance! {
     vifa_of_rank_one_objective: one_stage;
-    vifa_of_rank_three_objective: |len| one_stage(len).with_rank(3);
-    vifa_in_units_of_weights_objective: |len| one_stage(len).with_rank(3).with_factor_units(FactorUnits::Weights);
-    mean_field_objective: |len| one_stage(len).with_rank(0);
-    vafc_objective: |len| VifaConfig::vafc(len, 2);
+    vifa_of_rank_three_objective: |len| one_stage(len).map_method(|method| method.with_rank(3));
+    vifa_in_units_of_weights_objective: |len| one_stage(len).map_method(|method| method.with_rank(3).with_factor_units(FactorUnits::Weights));
+    mean_field_objective: |len| one_stage(len).map_method(|method| method.with_rank(0));
+    vafc_objective: |len| BayesianConfig::paper(len, VifaConfig::vafc(2));
 }

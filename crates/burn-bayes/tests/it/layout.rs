@@ -5,6 +5,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Int, Tensor};
 #[cfg(feature = "train")]
+use burn_bayes::BayesianConfig;
 use burn_bayes::VifaConfig;
 use burn_bayes::graph::Layout;
 
@@ -336,7 +337,7 @@ fn training_with_adapters_draws_the_adapters() {
     let base = bits(&model.layer1.weight.base());
     // ANCHOR: lora
     let model = model.apply_lora(Lora::new(8, 16.0)); // rank 8, α = 16
-    let bayesian = VifaConfig::new(train_len).init(model); // only the adapters are random
+    let bayesian = BayesianConfig::new(train_len, VifaConfig::new()).init(model); // only the adapters are random
     // ANCHOR_END: lora
     // Rank 8: [3, 8] and [8, 4] for the first layer, [4, 8] and [8, 1] for the second.
     assert_eq!(bayesian.layout().len(), 24 + 32 + 32 + 8);

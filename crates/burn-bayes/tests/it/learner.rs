@@ -38,8 +38,8 @@ use burn_bayes::diagnostics::ArrivalTest;
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::methods::{
-    Algorithm, Averaging, FactorUnits, FromExamples, FromGradients, InitialDeviation, IvonConfig,
-    MeanStage, NagvacConfig, Rate, SamplingSchedule, SghmcConfig, Slang, StepId, Vifa,
+    Algorithm, Averaging, FactorUnits, FromExamples, FromGradients, InitialDeviation, InitialMean,
+    IvonConfig, MeanStage, NagvacConfig, Rate, SamplingSchedule, SghmcConfig, Slang, StepId, Vifa,
 };
 use burn_bayes::metric::{
     ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
@@ -50,8 +50,8 @@ use burn_bayes::train::{
     DEFAULT_PREDICTION_DRAWS, Gather, MAX_REJECTIONS, StagedLearningRate, VifaPart,
 };
 use burn_bayes::{
-    Bayesian, ExampleLoss, FactorPosterior, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig,
-    eval,
+    Bayesian, BayesianConfig, ExampleLoss, FactorPosterior, FusedAdamConfig, SlangConfig,
+    SwagConfig, VifaConfig, eval,
 };
 use tempfile::TempDir;
 
@@ -186,22 +186,28 @@ fn classifier(seed: u64) -> Classifier {
     filled(Classifier::new(0.0), seed, 0.5)
 }
 
-fn vifa() -> VifaConfig {
-    VifaConfig::new(TRAIN_LEN)
-        .with_rank(2)
-        .with_seed(3)
-        .with_draws(1)
-        .with_antithetic(false)
-        .with_factor_units(FactorUnits::Weights)
-        .with_mean_stage(MeanStage::None)
-        .with_averaging(Averaging::None)
+fn vifa() -> BayesianConfig<VifaConfig> {
+    BayesianConfig::new(
+        TRAIN_LEN,
+        VifaConfig::new()
+            .with_rank(2)
+            .with_factor_units(FactorUnits::Weights),
+    )
+    .with_seed(3)
+    .with_draws(1)
+    .with_antithetic(false)
+    .with_mean_stage(MeanStage::None)
+    .with_averaging(Averaging::None)
 }
 
-fn slang() -> SlangConfig {
-    SlangConfig::paper(TRAIN_LEN)
-        .with_rank(2)
-        .with_precision_rate(Rate::Constant(0.05))
-        .with_seed(3)
+fn slang() -> BayesianConfig<SlangConfig> {
+    BayesianConfig::paper(
+        TRAIN_LEN,
+        SlangConfig::paper()
+            .with_rank(2)
+            .with_covariance_rate(Rate::Constant(0.05)),
+    )
+    .with_seed(3)
 }
 
 /// A renderer without output.
@@ -505,11 +511,15 @@ fn a_resumed_training_is_the_uninterrupted_one_with_the_fused_adam() {
 #[test]
 fn a_resumed_training_is_the_uninterrupted_one_with_steps_in_closed_form() {
     resumes(
-        |seed| slang().with_momentum(0.9).init(classifier(seed)),
+        |seed| {
+            slang()
+                .map_method(|method| method.with_momentum(0.9))
+                .init(classifier(seed))
+        },
         adam,
     );
     resumes(
-        |seed| SlangConfig::vogn(TRAIN_LEN).init(classifier(seed)),
+        |seed| BayesianConfig::new(TRAIN_LEN, SlangConfig::vogn()).init(classifier(seed)),
         sgd,
     );
 }
@@ -522,9 +532,7 @@ fn a_resumed_training_is_the_uninterrupted_one_with_momentum() {
             .with_momentum(Some(momentum.with_nesterov(true)))
             .init()
     };
-    let config = SwagConfig::new(TRAIN_LEN, 3)
-        .with_interval(2)
-        .with_max_rank(4);
+    let config = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(3).with_interval(2).with_rank(4));
     resumes(|seed| config.init(classifier(seed)), momentum);
 }
 
@@ -575,9 +583,11 @@ fn two_runs_with_one_seed_log_the_same_numbers() {
 #[test]
 fn accumulated_batches_are_one_big_batch_where_the_noise_is_negligible() {
     // If the draws equal the mean, the gradient of the mean is that of the joined batches.
-    let config = vifa()
-        .with_rank(0)
-        .with_initial_deviation(InitialDeviation::Constant(1e-6));
+    let config = vifa().map_method(|method| {
+        method
+            .with_rank(0)
+            .with_initial_deviation(InitialDeviation::Constant(1e-6))
+    });
     let big = run(
         config.init(classifier(1)),
         sgd(),
@@ -586,7 +596,9 @@ fn accumulated_batches_are_one_big_batch_where_the_noise_is_negligible() {
         |t| t,
     );
     let small = run(
-        config.with_accumulation(2).init(classifier(1)),
+        config
+            .map_method(|method| method.with_accumulation(2))
+            .init(classifier(1)),
         sgd(),
         1e-3,
         loader(data(), BATCH),
@@ -599,7 +611,7 @@ fn accumulated_batches_are_one_big_batch_where_the_noise_is_negligible() {
 #[test]
 fn accumulated_batches_of_an_ordinary_training_add_up() {
     // Burn sums accumulated gradients, so half the learning rate gives the same step.
-    let config = SwagConfig::new(TRAIN_LEN, 1).with_max_rank(2);
+    let config = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(1).with_rank(2));
     let big = run(
         config.init(classifier(1)),
         sgd(),
@@ -653,9 +665,9 @@ fn interleaved(points: &[Point], batch: usize) -> Vec<Point> {
 /// replicas, is therefore the gradient of the joined batches.
 #[test]
 fn replicas_on_devices_are_one_big_batch() {
-    let accumulated = vifa().with_accumulation(2);
+    let accumulated = vifa().map_method(|method| method.with_accumulation(2));
     check_replicas(vifa().init(classifier(1)), accumulated.init(classifier(1)));
-    let together = |config: VifaConfig| {
+    let together = |config: BayesianConfig<VifaConfig>| {
         config
             .with_draws(2)
             .init(classifier(1))
@@ -668,11 +680,11 @@ fn replicas_on_devices_are_one_big_batch() {
 #[test]
 fn updates_from_sums_are_those_of_one_big_batch() {
     check_sums(|stage| {
-        let config = IvonConfig::new(TRAIN_LEN).with_mean_stage(stage);
+        let config = BayesianConfig::new(TRAIN_LEN, IvonConfig::new()).with_mean_stage(stage);
         config.init(classifier(1))
     });
     check_sums(|stage| {
-        let config = NagvacConfig::new(TRAIN_LEN).with_mean_stage(stage);
+        let config = BayesianConfig::new(TRAIN_LEN, NagvacConfig::new()).with_mean_stage(stage);
         config.init(classifier(1))
     });
     check_sums(|_| {
@@ -680,7 +692,7 @@ fn updates_from_sums_are_those_of_one_big_batch() {
             start: 2,
             interval: 1,
         };
-        SghmcConfig::new(TRAIN_LEN, schedule).init(classifier(1))
+        BayesianConfig::new(TRAIN_LEN, SghmcConfig::new(schedule)).init(classifier(1))
     });
 }
 
@@ -763,7 +775,9 @@ fn replicas_with_unequal_data_lose_no_step() {
     ] {
         // Eight rows for the first device and nine for the second: one batch and two.
         let result = run(
-            vifa().with_accumulation(2).init(classifier(1)),
+            vifa()
+                .map_method(|method| method.with_accumulation(2))
+                .init(classifier(1)),
             sgd(),
             1e-3,
             loader(points(17, 1), 8),
@@ -1047,7 +1061,7 @@ fn the_arrival_metric_is_the_test_after_each_epoch() {
 
 #[test]
 fn large_steps_leave_the_last_iterate_far_from_the_average() {
-    let fluctuation = |config: VifaConfig, rate: f64| {
+    let fluctuation = |config: BayesianConfig<VifaConfig>, rate: f64| {
         let result = run(
             config.init(classifier(1)),
             adam(),
@@ -1066,7 +1080,14 @@ fn large_steps_leave_the_last_iterate_far_from_the_average() {
         small > 0.0 && small < 0.2 && large > 2.0 * small,
         "{small} {large}"
     );
-    assert_eq!(fluctuation(VifaConfig::paper(TRAIN_LEN), 1e-3), None);
+    assert_eq!(
+        fluctuation(
+            BayesianConfig::paper(TRAIN_LEN, VifaConfig::paper())
+                .with_initial_mean(InitialMean::Zero),
+            1e-3
+        ),
+        None
+    );
 }
 
 /// SWAG has no posterior before its first iterates are collected, and its epoch has no value.
@@ -1074,7 +1095,7 @@ fn large_steps_leave_the_last_iterate_far_from_the_average() {
 fn an_epoch_without_a_posterior_has_no_arrival() {
     let directory = TempDir::new().unwrap();
     let test = ArrivalTest::new(data().len());
-    let (wrapped, arrival) = SwagConfig::new(TRAIN_LEN, 2 * STEPS_PER_EPOCH)
+    let (wrapped, arrival) = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(2 * STEPS_PER_EPOCH))
         .init(classifier(1))
         .with_arrival_metric(test, vec![batch(&data(), &device())]);
     training(directory.path(), loader(data(), BATCH), 4)
@@ -1127,7 +1148,7 @@ fn check_average(bayesian: Bayes<Vifa>) {
     let found = values(&mixture.loss);
     assert_close("loss", &found, &[loss], &[1.0 + loss], 16.0 * EPSILON);
     // Without a posterior, predictions use the model's own weights.
-    let swag = SwagConfig::new(TRAIN_LEN, 1).init(classifier(1));
+    let swag = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(1)).init(classifier(1));
     assert_eq!(
         swag.predict(batch_of_one(), 5)
             .unwrap()
@@ -1223,7 +1244,7 @@ fn a_gradient_that_is_not_finite_stops_the_training_at_the_last_good_state() {
 fn what_was_accumulated_before_a_fault_is_not_half_applied() {
     let interrupter = Interrupter::new();
     let bayesian = vifa()
-        .with_accumulation(2)
+        .map_method(|method| method.with_accumulation(2))
         .init(classifier(1))
         .with_interrupter(interrupter.clone());
     // Batch 8 of 16 rows is the second half of step 4.
@@ -1241,7 +1262,9 @@ fn what_was_accumulated_before_a_fault_is_not_half_applied() {
     let fault = result.model.fault().expect("a fault").to_string();
     assert!(fault.starts_with("step 4:"), "{fault}");
     let three = run(
-        vifa().with_accumulation(2).init(classifier(1)),
+        vifa()
+            .map_method(|method| method.with_accumulation(2))
+            .init(classifier(1)),
         adam(),
         0.02,
         loader(data(), BATCH),
@@ -1293,7 +1316,7 @@ fn without_an_interrupter_a_bad_gradient_panics_with_the_message() {
 
 #[test]
 fn an_ordinary_training_is_watched_too() {
-    let config = SwagConfig::new(TRAIN_LEN, 1).with_max_rank(2);
+    let config = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(1).with_rank(2));
     let interrupter = Interrupter::new();
     let bayesian = config
         .init(classifier(1))
@@ -1322,7 +1345,7 @@ fn an_ordinary_training_is_watched_too() {
 
 #[test]
 fn a_batch_larger_than_the_training_set_is_a_config_error() {
-    let config = VifaConfig::new(BATCH - 1);
+    let config = BayesianConfig::new(BATCH - 1, VifaConfig::new());
     let direct = config.init(classifier(1));
     let rows = batch(&data()[..BATCH], &autodiff());
     let panic = catch_unwind(AssertUnwindSafe(|| {
@@ -1355,7 +1378,7 @@ fn a_batch_larger_than_the_training_set_is_a_config_error() {
     assert_eq!(state(&rescued), before);
     assert_eq!((result.model.steps(), state(&result.model)), (0, before));
     // A batch with as many rows as there are examples is one full batch.
-    let full = VifaConfig::new(BATCH).init(classifier(1));
+    let full = BayesianConfig::new(BATCH, VifaConfig::new()).init(classifier(1));
     TrainStep::step(&full, batch(&data()[..BATCH], &autodiff()));
 }
 
@@ -1482,7 +1505,7 @@ fn a_sharded_optimiser_may_spread_parameters_over_devices() {
     assert!(result.error.is_none(), "{:?}", result.error);
     assert_eq!(result.model.steps(), 6);
 
-    let config = SwagConfig::new(TRAIN_LEN, 1).with_max_rank(2);
+    let config = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(1).with_rank(2));
     let result = run(config.init(classifier(1)), sgd(), 0.1, train, |training| {
         training.with_training_strategy(sharded().into())
     });

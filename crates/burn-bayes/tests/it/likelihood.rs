@@ -11,7 +11,7 @@ use burn_bayes::graph::{CapturedModel, ExampleLosses, Layout, losses};
 use burn_bayes::likelihood::{Likelihood, LikelihoodOutput};
 use burn_bayes::methods::Rate;
 use burn_bayes::train::{Batches, RateSchedule, Trainer, TrainerModel, Unobserved};
-use burn_bayes::{ExampleLoss, Noise, Predictor, SlangConfig, VifaConfig};
+use burn_bayes::{BayesianConfig, ExampleLoss, Noise, Predictor, SlangConfig, VifaConfig};
 
 use crate::support::{autodiff, device, filled, normals, values};
 
@@ -78,9 +78,8 @@ fn noise_that_depends_on_the_input_is_learned() {
     let line = NoisyLine {
         layer: LinearConfig::new(1, 2).init(&autodiff()),
     };
-    let model = VifaConfig::new(ROWS)
-        .with_rank(1)
-        .init(filled(line, 1, 0.3));
+    let model =
+        BayesianConfig::new(ROWS, VifaConfig::new().with_rank(1)).init(filled(line, 1, 0.3));
     let rates = RateSchedule::new(Rate::Constant(0.03)).unwrap();
     let trainer = Trainer::new(model, AdamConfig::new().init(), rates).with_epochs(60);
     let trained = trainer.run(&Rows, &mut Unobserved).unwrap();
@@ -149,7 +148,7 @@ fn labels_of_classes_have_the_losses_of_their_one_hot_encoding() {
         assert!((found - expected).abs() < 1e-5, "{found} {expected}");
     }
     // A method that needs per-example gradients records these losses and compares them with the step.
-    let bayesian = SlangConfig::new(3).init(model);
+    let bayesian = BayesianConfig::new(3, SlangConfig::new()).init(model);
     TrainStep::step(&bayesian, batch);
 }
 

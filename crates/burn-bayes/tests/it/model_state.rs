@@ -16,8 +16,8 @@ use burn_bayes::methods::{
 use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
 use burn_bayes::train::Gather;
 use burn_bayes::{
-    Bayesian, Error, FactorAnalysisConfig, FactorPosterior, Noise, Predictor, SwagConfig,
-    VifaConfig,
+    Bayesian, BayesianConfig, Error, FactorAnalysisConfig, FactorPosterior, Noise, Predictor,
+    SwagConfig, VifaConfig,
 };
 
 use crate::support::{assert_close, autodiff, bits, device, filled, normals, values, vector};
@@ -150,7 +150,7 @@ fn fresh() -> Cnn {
 
 #[test]
 fn a_file_restores_gaussians_with_running_statistics() {
-    let seeded = VifaConfig::new(ROWS).with_rank(2).with_seed(3);
+    let seeded = BayesianConfig::new(ROWS, VifaConfig::new().with_rank(2)).with_seed(3);
     let vifa = stepped(seeded.init(Cnn::new(&autodiff())), 0..6);
     let predictor = vifa.predictor().unwrap();
     assert_ne!(running_mean(vifa.template()), running_mean(&fresh()));
@@ -159,13 +159,20 @@ fn a_file_restores_gaussians_with_running_statistics() {
     let own = vifa.predict(batch(7, &device()), 6).unwrap();
     assert_eq!(values(&own.draw_probabilities), probabilities(&predictor));
 
-    let ivon = stepped(IvonConfig::new(ROWS).init(Cnn::new(&autodiff())), 0..6);
+    let ivon = stepped(
+        BayesianConfig::new(ROWS, IvonConfig::new()).init(Cnn::new(&autodiff())),
+        0..6,
+    );
     restores(&ivon.predictor().unwrap(), fresh);
-    let swag = stepped(SwagConfig::new(ROWS, 2).init(Cnn::new(&autodiff())), 0..6);
+    let swag = stepped(
+        BayesianConfig::new(ROWS, SwagConfig::new(2)).init(Cnn::new(&autodiff())),
+        0..6,
+    );
     restores(&swag.predictor().unwrap(), fresh);
 
     let members = [1, 2].map(|seed| {
-        let bayesian = VifaConfig::new(ROWS).with_rank(1).init(trained(seed));
+        let bayesian =
+            BayesianConfig::new(ROWS, VifaConfig::new().with_rank(1)).init(trained(seed));
         stepped(bayesian, 0..3).posterior()
     });
     let mixture = Mixture::new(members.to_vec(), vec![1.0, 3.0]).unwrap();
@@ -187,7 +194,7 @@ fn a_file_restores_points_with_running_statistics() {
 #[test]
 fn a_file_restores_point_estimates_outside_the_group() {
     let head = ParamGroup::from_predicate("head");
-    let config = VifaConfig::new(ROWS).with_group(head.clone());
+    let config = BayesianConfig::new(ROWS, VifaConfig::new()).with_group(head.clone());
     let bayesian = stepped(config.init(trained(1)), 0..4);
     restores(&bayesian.predictor().unwrap(), fresh);
     let point = PointPosterior::of(&trained(2), &head).unwrap();
@@ -197,7 +204,7 @@ fn a_file_restores_point_estimates_outside_the_group() {
 #[test]
 fn a_file_restores_the_base_of_adapters_and_refuses_another_alpha() {
     let adapted = |model: Cnn, alpha: f64| model.apply_lora(Lora::new(2, alpha));
-    let bayesian = VifaConfig::new(ROWS).init(adapted(trained(1), 8.0));
+    let bayesian = BayesianConfig::new(ROWS, VifaConfig::new()).init(adapted(trained(1), 8.0));
     let predictor = stepped(bayesian, 0..5).predictor().unwrap();
     assert!(
         predictor
@@ -423,7 +430,7 @@ fn a_sample_of_a_chain_keeps_the_statistics_and_point_estimates_of_its_step() {
         start: 2,
         interval: 3,
     };
-    let config = SghmcConfig::new(ROWS, schedule)
+    let config = BayesianConfig::new(ROWS, SghmcConfig::new(schedule))
         .with_mean_stage(MeanStage::None)
         .with_group(ParamGroup::from_predicate("head"));
     let (bayesian, means) = followed(config.init(trained(1)), 8);
@@ -459,14 +466,14 @@ fn running_statistics_stay_from_the_first_iterate_on() {
         assert!(means[0] != means[1], "{means:?}");
         assert!(means[1..].iter().all(|mean| *mean == means[1]), "{means:?}");
     }
-    stay(SwagConfig::new(ROWS, 3).init(trained(1)));
-    stay(FactorAnalysisConfig::new(ROWS, 3).init(trained(1)));
-    stay(IterateAveragingConfig::new(ROWS, 3, 2).init(trained(1)));
+    stay(BayesianConfig::new(ROWS, SwagConfig::new(3)).init(trained(1)));
+    stay(BayesianConfig::new(ROWS, FactorAnalysisConfig::new(3)).init(trained(1)));
+    stay(BayesianConfig::new(ROWS, IterateAveragingConfig::new(3, 2)).init(trained(1)));
 }
 
 #[test]
 fn the_state_of_a_window_is_averaged_as_its_weights() {
-    let config = IterateAveragingConfig::new(ROWS, 2, 3);
+    let config = BayesianConfig::new(ROWS, IterateAveragingConfig::new(2, 3));
     let (bayesian, means) = followed(config.init(trained(1)), 7);
     let found = components(&bayesian.posterior());
     for (first, net) in [1, 4].into_iter().zip(&found) {
@@ -482,7 +489,7 @@ fn the_state_of_a_window_is_averaged_as_its_weights() {
 
 #[test]
 fn a_member_of_a_batch_ensemble_has_the_statistics_of_its_own_passes() {
-    let ensemble = BatchEnsembleConfig::new(ROWS, 3);
+    let ensemble = BayesianConfig::new(ROWS, BatchEnsembleConfig::new(3));
     // With a momentum of 1, running statistics are those of the last mini-batch.
     let model = || filled(Cnn::with(&autodiff(), 1.0, 4), 1, 0.5);
     let bayesian = stepped(ensemble.init(model()), 0..3);
@@ -519,7 +526,10 @@ fn refreshed_statistics_win_over_those_of_the_training_and_are_saved() {
     let folder = tempfile::tempdir().unwrap();
     let forward = |net: &Cnn, (input, _): &Batch| net.forward(input.clone());
     let batches = [21, 22].map(|seed| batch(seed, &autodiff()));
-    let bayesian = stepped(VifaConfig::new(ROWS).init(trained(1)), 0..3);
+    let bayesian = stepped(
+        BayesianConfig::new(ROWS, VifaConfig::new()).init(trained(1)),
+        0..3,
+    );
     let before = running_mean(&bayesian.mean_model().unwrap());
     let predictor = bayesian.predictor().unwrap();
     let predictor = predictor
@@ -556,7 +566,8 @@ fn refreshed_statistics_win_over_those_of_the_training_and_are_saved() {
 
 #[test]
 fn a_changed_template_changes_the_state_of_the_posterior() {
-    let config = VifaConfig::new(ROWS).with_group(ParamGroup::from_predicate("head"));
+    let config =
+        BayesianConfig::new(ROWS, VifaConfig::new()).with_group(ParamGroup::from_predicate("head"));
     let bayesian = stepped(config.init(trained(1)), 0..2);
     let before = bayesian.posterior();
     let other = filled(Cnn::new(&autodiff()), 5, 0.5).conv;
@@ -587,7 +598,11 @@ fn writing_a_state_leaves_the_clones_of_a_model_alone() {
 #[test]
 fn eight_flipped_bytes_anywhere_are_noticed() {
     let folder = tempfile::tempdir().unwrap();
-    let posterior = stepped(VifaConfig::new(ROWS).init(Cnn::new(&autodiff())), 0..2).posterior();
+    let posterior = stepped(
+        BayesianConfig::new(ROWS, VifaConfig::new()).init(Cnn::new(&autodiff())),
+        0..2,
+    )
+    .posterior();
     for name in ["q.bpk", "q.safetensors"] {
         let path = folder.path().join(name);
         posterior.save(&path).unwrap();

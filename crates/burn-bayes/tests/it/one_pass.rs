@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{Algorithm, Curvature, MeanGradients, VadamConfig, VonConfig};
 use burn_bayes::train::Gather;
-use burn_bayes::{Bayesian, ExampleLoss};
+use burn_bayes::{Bayesian, BayesianConfig, ExampleLoss};
 
 use crate::support::{
     assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, one_stage, state,
@@ -158,13 +158,18 @@ where
 
 #[test]
 fn every_algorithm_of_mean_gradients_has_those_of_the_loop() {
-    let vifa = one_stage(LEN).with_rank(2).with_draws(4);
+    let vifa = one_stage(LEN)
+        .map_method(|method| method.with_rank(2))
+        .with_draws(4);
     compared(|model| vifa.init(model));
     let antithetic = vifa.clone().with_antithetic(true);
     compared(|model| antithetic.init(model));
-    let von = VonConfig::new(LEN).with_curvature(Curvature::Hutchinson { probe: 0.1 });
+    let von = BayesianConfig::new(
+        LEN,
+        VonConfig::new().with_curvature(Curvature::Hutchinson { probe: 0.1 }),
+    );
     compared(|model| von.init(model));
-    let vadam = VadamConfig::new(LEN).with_draws(3);
+    let vadam = BayesianConfig::new(LEN, VadamConfig::new()).with_draws(3);
     compared(|model| vadam.init(model));
 }
 
@@ -246,7 +251,9 @@ fn batch_norm_in_training_is_not_lost_in_a_recording() {
 
 #[test]
 fn the_same_seed_has_the_same_result() {
-    let config = one_stage(LEN).with_rank(2).with_draws(4);
+    let config = one_stage(LEN)
+        .map_method(|method| method.with_rank(2))
+        .with_draws(4);
     let run = || {
         let mut bayesian = config
             .init(regressor(Course::Straight))
@@ -264,7 +271,7 @@ fn the_same_seed_has_the_same_result() {
 
 #[test]
 fn predictions_have_the_outputs_and_the_loss_of_the_draws_one_by_one() {
-    let config = one_stage(LEN).with_rank(2);
+    let config = one_stage(LEN).map_method(|method| method.with_rank(2));
     for course in [Course::Straight, Course::Forked] {
         let looped = config.init(regressor(course)).valid();
         let together = looped.clone().with_batched_prediction();

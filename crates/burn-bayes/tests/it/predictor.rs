@@ -5,7 +5,9 @@ use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig, loss::CrossEntr
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
-use burn_bayes::{FactorPosterior, Noise, Predictor, SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes::{
+    BayesianConfig, FactorPosterior, Noise, Predictor, SlangConfig, SwagConfig, VifaConfig,
+};
 
 use crate::support::{autodiff, bits, device, filled, normals, values};
 
@@ -70,9 +72,11 @@ fn probabilities<P: Posterior>(predictor: &Predictor<Net, P>, draws: usize) -> V
 fn a_predictor_from_files_predicts_as_the_training_did() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("posterior.bpk");
-    let bayesian = VifaConfig::new(100)
-        .with_rank(2)
-        .init(filled(Net::new(&autodiff()), 1, 0.5));
+    let bayesian = BayesianConfig::new(100, VifaConfig::new().with_rank(2)).init(filled(
+        Net::new(&autodiff()),
+        1,
+        0.5,
+    ));
     let predictor = bayesian.predictor().unwrap();
     let expected = bayesian.predict(batch(5, 2, &device()), 7).unwrap();
     assert_eq!(
@@ -101,7 +105,7 @@ fn a_predictor_from_files_predicts_as_the_training_did() {
 
 #[test]
 fn a_prediction_needs_a_draw() {
-    let bayesian = VifaConfig::new(100).init(Net::new(&autodiff()));
+    let bayesian = BayesianConfig::new(100, VifaConfig::new()).init(Net::new(&autodiff()));
     let error = bayesian.predict(batch(5, 2, &device()), 0).unwrap_err();
     assert!(error.is_config(), "{error}");
     assert!(error.to_string().starts_with("draws: is 0"), "{error}");
@@ -110,14 +114,16 @@ fn a_prediction_needs_a_draw() {
 #[test]
 #[should_panic(expected = "prediction_draws is 0")]
 fn validation_needs_a_draw() {
-    let bayesian = VifaConfig::new(100).init(Net::new(&autodiff()));
+    let bayesian = BayesianConfig::new(100, VifaConfig::new()).init(Net::new(&autodiff()));
     let _ = bayesian.with_prediction_draws(0);
 }
 
 #[test]
 fn batched_draws_are_those_one_by_one() {
     let net = || filled(Net::new(&device()), 1, 0.5);
-    let slang = SlangConfig::new(100).with_rank(2).init(net()).posterior();
+    let slang = BayesianConfig::new(100, SlangConfig::new().with_rank(2))
+        .init(net())
+        .posterior();
     let members = (0..3)
         .map(|seed| PointPosterior::of(&filled(net(), seed, 0.5), &ParamGroup::all()).unwrap());
     let ensemble = Mixture::uniform(members.collect()).unwrap();
@@ -220,6 +226,6 @@ fn a_posterior_of_another_model_is_refused() {
     let error = Predictor::new(Net::new(&device()), posterior, Noise::host(1)).unwrap_err();
     assert!(error.is_layout(), "{error}");
     // SWAG has no posterior until it has collected iterates.
-    let swag = SwagConfig::new(1, 2).init(Net::new(&autodiff()));
+    let swag = BayesianConfig::new(1, SwagConfig::new(2)).init(Net::new(&autodiff()));
     assert!(swag.predictor().is_err_and(|error| error.is_too_early()));
 }

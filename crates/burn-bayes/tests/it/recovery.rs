@@ -16,7 +16,7 @@ use burn_bayes::methods::{
     Proposal, StepId, Update, Vifa,
 };
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
-use burn_bayes::{FusedAdamConfig, Prior, VifaConfig};
+use burn_bayes::{BayesianConfig, FusedAdamConfig, Prior, VifaConfig};
 
 use crate::support::{
     EPSILON, assert_close, assert_near, autodiff, filled, joined_gradients, matrix, normals,
@@ -27,23 +27,27 @@ use crate::support::{
 const LEN: usize = 3;
 const RANK: usize = 2;
 const TRAIN_LEN: usize = 7;
-const TEMPERATURE: f64 = 0.5;
+/// λ.
+const ESS: f64 = 14.0;
 
 /// A quadratic mean NLL ½(θ−t)ᵀH(θ−t), whose expectation under a Gaussian is known.
 const CURVATURE: [[f64; LEN]; LEN] = [[1.5, -0.4, 0.2], [-0.4, 0.8, 0.3], [0.2, 0.3, 2.0]];
 const TARGET: [f64; LEN] = [0.7, -1.1, 0.4];
 
-fn config() -> VifaConfig {
-    VifaConfig::new(TRAIN_LEN)
-        .with_rank(RANK)
-        .with_temperature(TEMPERATURE)
-        .with_prior(prior())
-        .with_initial_deviation(InitialDeviation::Constant(0.6))
-        .with_factor_scale(0.8)
-        .with_draws(1)
-        .with_antithetic(false)
-        .with_factor_units(FactorUnits::Weights)
-        .with_mean_stage(MeanStage::None)
+fn config() -> BayesianConfig<VifaConfig> {
+    BayesianConfig::new(
+        TRAIN_LEN,
+        VifaConfig::new()
+            .with_rank(RANK)
+            .with_initial_deviation(InitialDeviation::Constant(0.6))
+            .with_factor_scale(0.8)
+            .with_factor_units(FactorUnits::Weights),
+    )
+    .with_ess(ESS)
+    .with_prior(prior())
+    .with_draws(1)
+    .with_antithetic(false)
+    .with_mean_stage(MeanStage::None)
 }
 
 fn prior() -> Prior {
@@ -68,7 +72,7 @@ fn narrowed(precision: &[f64]) -> Vec<f64> {
     parts.into_iter().flatten().collect()
 }
 
-fn algorithm(config: &VifaConfig) -> Vifa {
+fn algorithm(config: &BayesianConfig<VifaConfig>) -> Vifa {
     config.build(&model()).unwrap()
 }
 
@@ -104,7 +108,7 @@ fn objective(parameters: &[f64]) -> f64 {
             expectation += 0.5 * CURVATURE[i][j] * (deviations + q.covariance().get(i, j));
         }
     }
-    TRAIN_LEN as f64 * expectation + TEMPERATURE * divergence(parameters)
+    ESS * expectation + divergence(parameters)
 }
 
 /// Central differences, whose error is of the order of the squared step.
@@ -161,7 +165,7 @@ fn gradients_are_unbiased() {
     for config in [
         config(),
         config().with_draws(4).with_antithetic(true),
-        config().with_rank(0),
+        config().map_method(|method| method.with_rank(0)),
     ] {
         let vifa = algorithm(&config);
         let expected = differences(objective, &parameters(&vifa));
@@ -200,13 +204,14 @@ fn gradients_are_unbiased() {
 /// For a flat likelihood, the gradient is τ∇KL, without noise.
 #[test]
 fn the_divergence_has_its_exact_gradient() {
-    for config in [config(), config().with_rank(0), config().with_rank(3)] {
+    for config in [
+        config(),
+        config().map_method(|method| method.with_rank(0)),
+        config().map_method(|method| method.with_rank(3)),
+    ] {
         let vifa = algorithm(&config);
         let at = parameters(&vifa);
-        let expected: Vec<f64> = differences(divergence, &at)
-            .iter()
-            .map(|value| TEMPERATURE * value)
-            .collect();
+        let expected = differences(divergence, &at);
         let proposal = vifa.propose(id(0, 0)).unwrap();
         let flat = vec![vec![vector(&[0.0; 2]), vector(&[0.0])]];
         let found = joined_gradients(&vifa, &gradients(&vifa, proposal, flat));
@@ -249,7 +254,7 @@ fn antithetic_draws_give_the_exact_gradient_of_the_mean() {
 #[test]
 fn accumulated_gradients_add_up_to_their_average() {
     let single = algorithm(&config());
-    let shared = algorithm(&config().with_accumulation(2));
+    let shared = algorithm(&config().map_method(|method| method.with_accumulation(2)));
     let gradients =
         |vifa: &Vifa| [0, 1].map(|pass| answered(vifa, vifa.propose(id(3, pass)).unwrap()));
     let (single, shared) = (gradients(&single), gradients(&shared));
@@ -272,7 +277,7 @@ fn accumulated_gradients_add_up_to_their_average() {
 fn clipping_bounds_each_gradient_and_keeps_its_direction() {
     let clip = 0.5;
     let free = algorithm(&config());
-    let clipped = algorithm(&config().with_clip(Some(clip)));
+    let clipped = algorithm(&config().map_method(|method| method.with_clip_norm(Some(clip))));
     let answer = |vifa: &Vifa| answered(vifa, vifa.propose(id(0, 0)).unwrap());
     let (free, clipped) = (answer(&free), answer(&clipped));
     let parts = [
@@ -376,16 +381,19 @@ fn linear_regression_is_solved_exactly() {
             .with_bias(false)
             .init(&autodiff()),
     };
-    let mut bayesian = VifaConfig::new(ROWS)
-        .with_rank(INPUTS - 1)
-        .with_prior(Prior::isotropic(PRIOR_PRECISION))
-        .with_draws(8)
-        .with_antithetic(true)
-        .with_initial_deviation(InitialDeviation::Constant(0.1))
-        .with_factor_scale(0.1)
-        .with_mean_stage(MeanStage::None)
-        .with_averaging(Averaging::From(STEPS / 2))
-        .init(filled(model, 3, 0.5));
+    let mut bayesian = BayesianConfig::new(
+        ROWS,
+        VifaConfig::new()
+            .with_rank(INPUTS - 1)
+            .with_initial_deviation(InitialDeviation::Constant(0.1))
+            .with_factor_scale(0.1),
+    )
+    .with_prior(Prior::isotropic(PRIOR_PRECISION))
+    .with_draws(8)
+    .with_antithetic(true)
+    .with_mean_stage(MeanStage::None)
+    .with_averaging(Averaging::From(STEPS / 2))
+    .init(filled(model, 3, 0.5));
     let batch = (
         Tensor::from_inner(matrix(ROWS, INPUTS, &inputs)),
         Tensor::from_inner(matrix(ROWS, 1, &targets)),

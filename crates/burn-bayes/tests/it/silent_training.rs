@@ -17,7 +17,7 @@ use burn::train::{InferenceStep, Interrupter, RegressionOutput, TrainOutput, Tra
 use burn_bayes::methods::{Algorithm, Rate, VadamConfig, VonConfig};
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::train::Gather;
-use burn_bayes::{Bayesian, ExampleLoss, SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes::{Bayesian, BayesianConfig, ExampleLoss, SlangConfig, SwagConfig, VifaConfig};
 
 use crate::support::{
     EPSILON, assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, one_stage,
@@ -289,14 +289,19 @@ fn batch(seed: u64) -> Batch {
     (part(2 * seed, 2), part(2 * seed + 1, 1))
 }
 
-fn slang() -> SlangConfig {
-    SlangConfig::paper(LEN)
-        .with_rank(2)
-        .with_precision_rate(Rate::Constant(0.05))
+fn slang() -> BayesianConfig<SlangConfig> {
+    BayesianConfig::paper(
+        LEN,
+        SlangConfig::paper()
+            .with_rank(2)
+            .with_covariance_rate(Rate::Constant(0.05)),
+    )
 }
 
-fn vifa() -> VifaConfig {
-    one_stage(LEN).with_rank(2).with_draws(2)
+fn vifa() -> BayesianConfig<VifaConfig> {
+    one_stage(LEN)
+        .map_method(|method| method.with_rank(2))
+        .with_draws(2)
 }
 
 /// The error that stops the first step, which then changes nothing.
@@ -346,7 +351,7 @@ fn gradients_of_examples_refuse_noise_by_the_layers_path() {
     let noise = ["noise (GaussianNoise)", "noise.training", cure];
     contains(&refused(slang().init(Net::with_noise())), &noise);
     contains(
-        &refused(SlangConfig::vogn(LEN).init(Net::with_noise())),
+        &refused(BayesianConfig::new(LEN, SlangConfig::vogn()).init(Net::with_noise())),
         &noise,
     );
     contains(
@@ -602,9 +607,9 @@ fn an_optimize_of_the_models_own_is_refused() {
     }
     check(|net| vifa().init(net));
     check(|net| slang().init(net));
-    check(|net| VonConfig::new(LEN).init(net));
-    check(|net| VadamConfig::new(LEN).init(net));
-    check(|net| SwagConfig::new(LEN, 1).init(net));
+    check(|net| BayesianConfig::new(LEN, VonConfig::new()).init(net));
+    check(|net| BayesianConfig::new(LEN, VadamConfig::new()).init(net));
+    check(|net| BayesianConfig::new(LEN, SwagConfig::new(1)).init(net));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use burn_bayes::methods::{
     Stage, VadamConfig, VonConfig,
 };
 use burn_bayes::train::{Batches, Gather, Trainer, TrainerModel, Unobserved};
-use burn_bayes::{Bayesian, FactorPosterior, Prior, SlangConfig, VifaConfig};
+use burn_bayes::{Bayesian, BayesianConfig, FactorPosterior, Prior, SlangConfig, VifaConfig};
 
 use crate::conformance::{Batch, Bayes, LEN, Regressor, adam, regressor};
 use crate::support::{autodiff, filled, state, values};
@@ -222,21 +222,24 @@ macro_rules! laws {
 }
 
 laws! {
-    vifa: VifaConfig::new(LEN).with_rank(2), rejects: false;
-    slang: SlangConfig::new(LEN).with_rank(2), rejects: true;
-    vogn: SlangConfig::vogn(LEN), rejects: true;
-    von: VonConfig::new(LEN), rejects: true;
-    vadam: VadamConfig::new(LEN), rejects: true;
-    ivon: IvonConfig::new(LEN), rejects: true;
-    nagvac: NagvacConfig::new(LEN), rejects: true;
+    vifa: BayesianConfig::new(LEN, VifaConfig::new().with_rank(2)), rejects: false;
+    slang: BayesianConfig::new(LEN, SlangConfig::new().with_rank(2)), rejects: true;
+    vogn: BayesianConfig::new(LEN, SlangConfig::vogn()), rejects: true;
+    von: BayesianConfig::new(LEN, VonConfig::new()), rejects: true;
+    vadam: BayesianConfig::new(LEN, VadamConfig::new()), rejects: true;
+    ivon: BayesianConfig::new(LEN, IvonConfig::new()), rejects: true;
+    nagvac: BayesianConfig::new(LEN, NagvacConfig::new()), rejects: true;
 }
 
 /// Its posterior is not Gaussian, and its first stages are those of the others.
 mod sghmc {
     use super::*;
 
-    fn config(start: u64) -> SghmcConfig {
-        SghmcConfig::new(LEN, SamplingSchedule::Constant { start, interval: 6 })
+    fn config(start: u64) -> BayesianConfig<SghmcConfig> {
+        BayesianConfig::new(
+            LEN,
+            SghmcConfig::new(SamplingSchedule::Constant { start, interval: 6 }),
+        )
     }
 
     #[test]
@@ -265,15 +268,21 @@ mod sghmc {
 #[test]
 fn a_record_is_not_resumed_with_other_settings() {
     let record = || {
-        let bayesian = trained(VonConfig::new(LEN).init(regressor(1)), 3);
+        let bayesian = trained(
+            BayesianConfig::new(LEN, VonConfig::new()).init(regressor(1)),
+            3,
+        );
         ModuleRecord::from_bytes(bayesian.into_record().into_bytes().unwrap()).unwrap()
     };
     let cases = [
-        (VonConfig::new(LEN), ""),
-        (VonConfig::new(2 * LEN), "train_len"),
-        (VonConfig::new(LEN).with_seed(1), "config"),
+        (BayesianConfig::new(LEN, VonConfig::new()), ""),
+        (BayesianConfig::new(2 * LEN, VonConfig::new()), "train_len"),
         (
-            VonConfig::new(LEN).with_prior(Prior::isotropic(2.0)),
+            BayesianConfig::new(LEN, VonConfig::new()).with_seed(1),
+            "config",
+        ),
+        (
+            BayesianConfig::new(LEN, VonConfig::new()).with_prior(Prior::isotropic(2.0)),
             "config",
         ),
     ];
@@ -396,20 +405,20 @@ where
 
 #[test]
 fn draws_of_vifa_fit_a_network_with_batch_norm() {
-    draws_fit(|model| VifaConfig::new(ROWS).init(model));
+    draws_fit(|model| BayesianConfig::new(ROWS, VifaConfig::new()).init(model));
 }
 
 #[test]
 fn draws_of_von_fit_a_network_with_batch_norm() {
-    draws_fit(|model| VonConfig::new(ROWS).init(model));
+    draws_fit(|model| BayesianConfig::new(ROWS, VonConfig::new()).init(model));
 }
 
 #[test]
 fn draws_of_ivon_fit_a_network_with_batch_norm() {
-    draws_fit(|model| IvonConfig::new(ROWS).init(model));
+    draws_fit(|model| BayesianConfig::new(ROWS, IvonConfig::new()).init(model));
 }
 
 #[test]
 fn draws_of_nagvac_fit_a_network_with_batch_norm() {
-    draws_fit(|model| NagvacConfig::new(ROWS).init(model));
+    draws_fit(|model| BayesianConfig::new(ROWS, NagvacConfig::new()).init(model));
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use burn::module::{Module, ModuleVisitor, Param, ParamGroup};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
+use burn_bayes::BayesianConfig;
 use burn_bayes::Noise;
 use burn_bayes::graph::Layout;
 use burn_bayes::methods::{MeanStage, VifaConfig};
@@ -155,6 +156,6 @@ pub(crate) fn state<M: Module>(module: &M) -> Vec<Vec<u32>> {
 }
 
 /// VIFA whose covariance learns from the first step on.
-pub(crate) fn one_stage(train_len: usize) -> VifaConfig {
-    VifaConfig::new(train_len).with_mean_stage(MeanStage::None)
+pub(crate) fn one_stage(train_len: usize) -> BayesianConfig<VifaConfig> {
+    BayesianConfig::new(train_len, VifaConfig::new()).with_mean_stage(MeanStage::None)
 }

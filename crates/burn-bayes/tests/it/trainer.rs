@@ -16,8 +16,8 @@ use burn_bayes::train::{
     Trainer, TrainerModel, TrainingEnd, TrainingObserver, Unobserved,
 };
 use burn_bayes::{
-    Bayesian, Error, ExampleLoss, FactorAnalysisConfig, GaussianNll, Prior, Result, SlangConfig,
-    SwagConfig, VifaConfig,
+    Bayesian, BayesianConfig, Error, ExampleLoss, FactorAnalysisConfig, GaussianNll, Prior, Result,
+    SlangConfig, SwagConfig, VifaConfig,
 };
 
 use crate::support::{assert_close, autodiff, filled, normals, one_stage, state};
@@ -120,7 +120,7 @@ fn line(seed: u64) -> Line {
 }
 
 fn bayesian(seed: u64) -> Bayesian<Line, burn_bayes::methods::Vifa> {
-    VifaConfig::new(20).init(line(seed))
+    BayesianConfig::new(20, VifaConfig::new()).init(line(seed))
 }
 
 // ANCHOR: trainer
@@ -212,10 +212,10 @@ fn a_resumed_training_ends_in_the_same_bits() {
 #[test]
 fn a_resumed_training_with_short_last_steps_ends_in_the_same_bits() {
     let batches = Uneven([4, 4, 4, 4, 1]);
-    let vifa = one_stage(17).with_accumulation(3);
+    let vifa = one_stage(17).map_method(|method| method.with_accumulation(3));
     resumes_exactly(&batches, 3, |seed| vifa.init(line(seed)));
     resumes_exactly(&batches, 3, line);
-    let ivon = IvonConfig::new(17);
+    let ivon = BayesianConfig::new(17, IvonConfig::new());
     resumes_exactly(&batches, 3, |seed| ivon.init(line(seed)));
 }
 
@@ -258,11 +258,17 @@ fn a_short_step_is_the_average_over_its_own_batches() {
     let (short, full) = (descended(line(1), 0.01, 7), descended(line(1), 0.014, 5));
     check("plain", short, full);
     let vifa = |accumulation| {
-        let config = one_stage(20).with_accumulation(accumulation);
+        let config = one_stage(20).map_method(|method| method.with_accumulation(accumulation));
         descended(config.init(line(1)), 1e-4, accumulation)
     };
     check("VIFA", vifa(7), vifa(5));
-    let ivon = |accumulation| descended(IvonConfig::new(20).init(line(1)), 0.01, accumulation);
+    let ivon = |accumulation| {
+        descended(
+            BayesianConfig::new(20, IvonConfig::new()).init(line(1)),
+            0.01,
+            accumulation,
+        )
+    };
     check("IVON", ivon(7), ivon(5));
 }
 
@@ -303,7 +309,8 @@ macro_rules! for_all_methods {
     ($check:ident) => {{
         let len = 20;
         let vifa = |accumulation| {
-            let config = VifaConfig::new(len).with_accumulation(accumulation);
+            let config =
+                BayesianConfig::new(len, VifaConfig::new().with_accumulation(accumulation));
             config.init(line(1))
         };
         $check("VIFA", vifa, false);
@@ -313,30 +320,54 @@ macro_rules! for_all_methods {
         };
         $check(
             "SGHMC",
-            |_| SghmcConfig::new(len, schedule.clone()).init(line(1)),
+            |_| BayesianConfig::new(len, SghmcConfig::new(schedule.clone())).init(line(1)),
             false,
         );
-        $check("IVON", |_| IvonConfig::new(len).init(line(1)), false);
-        $check("NAGVAC", |_| NagvacConfig::new(len).init(line(1)), false);
-        $check("SWAG", |_| SwagConfig::new(len, 1).init(line(1)), false);
+        $check(
+            "IVON",
+            |_| BayesianConfig::new(len, IvonConfig::new()).init(line(1)),
+            false,
+        );
+        $check(
+            "NAGVAC",
+            |_| BayesianConfig::new(len, NagvacConfig::new()).init(line(1)),
+            false,
+        );
+        $check(
+            "SWAG",
+            |_| BayesianConfig::new(len, SwagConfig::new(1)).init(line(1)),
+            false,
+        );
         $check(
             "averaging",
-            |_| IterateAveragingConfig::new(len, 1, 1).init(line(1)),
+            |_| BayesianConfig::new(len, IterateAveragingConfig::new(1, 1)).init(line(1)),
             false,
         );
         $check(
             "factor analysis",
-            |_| FactorAnalysisConfig::new(len, 1).init(line(1)),
+            |_| BayesianConfig::new(len, FactorAnalysisConfig::new(1)).init(line(1)),
             false,
         );
         $check(
             "batch ensemble",
-            |_| BatchEnsembleConfig::new(len, 2).init(line(1)),
+            |_| BayesianConfig::new(len, BatchEnsembleConfig::new(2)).init(line(1)),
             false,
         );
-        $check("SLANG", |_| SlangConfig::new(len).init(line(1)), true);
-        $check("VON", |_| VonConfig::new(len).init(line(1)), true);
-        $check("Vadam", |_| VadamConfig::new(len).init(line(1)), true);
+        $check(
+            "SLANG",
+            |_| BayesianConfig::new(len, SlangConfig::new()).init(line(1)),
+            true,
+        );
+        $check(
+            "VON",
+            |_| BayesianConfig::new(len, VonConfig::new()).init(line(1)),
+            true,
+        );
+        $check(
+            "Vadam",
+            |_| BayesianConfig::new(len, VadamConfig::new()).init(line(1)),
+            true,
+        );
     }};
 }
 
@@ -540,7 +571,7 @@ fn lazy_weights_take_no_random_numbers_of_the_first_step() {
 
 #[test]
 fn a_record_demands_the_settings_of_a_changed_template() {
-    let wrapped = |rate| IvonConfig::new(20).init(dropped(rate));
+    let wrapped = |rate| BayesianConfig::new(20, IvonConfig::new()).init(dropped(rate));
     let with_less = |line: Line| Line {
         dropout: dropped(0.1).dropout,
         ..line

@@ -10,7 +10,7 @@ use burn_bayes::diagnostics::{ArrivalTest, Reference};
 use burn_bayes::likelihood::MixDraws;
 use burn_bayes::methods::{Algorithm, InitialDeviation, Vifa};
 use burn_bayes::train::{Batches, Gather, Trainer, Unobserved};
-use burn_bayes::{Bayesian, GaussianNll, SwagConfig};
+use burn_bayes::{Bayesian, BayesianConfig, GaussianNll, SwagConfig};
 
 use crate::support::{autodiff, device, filled, one_stage};
 use crate::warnings::logged;
@@ -88,7 +88,7 @@ fn rows(device: &Device) -> Batch {
 /// A posterior around good weights, with this deviation.
 fn around(deviation: f64) -> Bayesian<Signs, Vifa> {
     one_stage(ROWS)
-        .with_initial_deviation(InitialDeviation::Constant(deviation))
+        .map_method(|method| method.with_initial_deviation(InitialDeviation::Constant(deviation)))
         .init(Signs::trained())
 }
 
@@ -300,7 +300,7 @@ fn weight_decay_of_the_posterior_is_named() {
         "{found:?}"
     );
     // The weights that an ordinary training passes through decay by their prior.
-    let swag = SwagConfig::new(ROWS, 5).init(Signs::trained());
+    let swag = BayesianConfig::new(ROWS, SwagConfig::new(5)).init(Signs::trained());
     assert_eq!(lines_of(swag, rows(&autodiff()), decays()), [""; 0]);
     assert_eq!(lines_of(around(0.02), rows(&autodiff()), adam()), [""; 0]);
 }

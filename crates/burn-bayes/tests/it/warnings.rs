@@ -7,7 +7,7 @@ use burn::nn::{Dropout, DropoutConfig, GaussianNoise, GaussianNoiseConfig, Linea
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::Vifa;
-use burn_bayes::{Bayesian, ExampleLoss, SlangConfig, SwagConfig};
+use burn_bayes::{Bayesian, BayesianConfig, ExampleLoss, SlangConfig, SwagConfig};
 
 use crate::support::{autodiff, one_stage};
 
@@ -112,7 +112,7 @@ fn the_operation_that_no_recording_has_is_named_once() {
         gathers: true,
         ..net(false)
     };
-    let bayesian = SlangConfig::new(4).init(net);
+    let bayesian = BayesianConfig::new(4, SlangConfig::new()).init(net);
     let lines = logged(|| {
         for _ in 0..2 {
             TrainStep::step(&bayesian, batch());
@@ -213,7 +213,7 @@ fn training_examples_that_are_not_the_rows_of_an_epoch_are_named_at_the_first_va
 
 #[test]
 fn a_prediction_without_a_posterior_says_that_it_has_one_draw() {
-    let bayesian = SwagConfig::new(4, 10).init(net(true));
+    let bayesian = BayesianConfig::new(4, SwagConfig::new(10)).init(net(true));
     let mut draws = Vec::new();
     let lines = logged(|| {
         for _ in 0..2 {

@@ -10,6 +10,7 @@ use burn::module::Module;
 use burn::optim::decay::WeightDecayConfig;
 use burn::tensor::Device;
 use burn::train::TrainStep;
+use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{
     Algorithm, BatchEnsembleConfig, IvonConfig, SamplingSchedule, SghmcConfig, VadamConfig,
     VonConfig,
@@ -160,46 +161,63 @@ impl Fit<'_> {
                 Ok(losses.into_data().iter::<f64>().collect())
             }
             Training::Vifa(rank) => {
-                let config = VifaConfig::new(rows).with_rank(rank).with_seed(seed);
+                let config =
+                    BayesianConfig::new(rows, VifaConfig::new().with_rank(rank)).with_seed(seed);
                 self.bayesian(config.try_init(model)?, Preset::VIFA)
             }
             Training::Slang(rank) => {
-                let config = SlangConfig::new(rows)
-                    .with_rank(rank)
-                    .with_seed(seed)
-                    .with_precision_rate(Preset::SLANG.precision_rate(steps));
+                let config = BayesianConfig::new(
+                    rows,
+                    SlangConfig::new()
+                        .with_rank(rank)
+                        .with_covariance_rate(Preset::SLANG.precision_rate(steps)),
+                )
+                .with_seed(seed);
                 self.bayesian(config.try_init(model)?, Preset::SLANG)
             }
             Training::Von => {
-                let config = VonConfig::new(rows)
-                    .with_seed(seed)
-                    .with_precision_rate(Preset::VON.precision_rate(steps));
+                let config = BayesianConfig::new(
+                    rows,
+                    VonConfig::new().with_covariance_rate(Preset::VON.precision_rate(steps)),
+                )
+                .with_seed(seed);
                 self.bayesian(config.try_init(model)?, Preset::VON)
             }
             Training::Vadam => {
-                let config = VadamConfig::new(rows).with_seed(seed);
+                let config = BayesianConfig::new(rows, VadamConfig::new()).with_seed(seed);
                 self.bayesian(config.try_init(model)?, Preset::VADAM)
             }
             Training::Ivon => {
-                let config = IvonConfig::new(rows)
-                    .with_seed(seed)
-                    .with_precision_rate(Preset::IVON.precision_rate(steps));
+                let config = BayesianConfig::new(
+                    rows,
+                    IvonConfig::new().with_covariance_rate(Preset::IVON.precision_rate(steps)),
+                )
+                .with_seed(seed);
                 self.bayesian(config.try_init(model)?, Preset::IVON)
             }
             Training::Swag => {
-                let config = SwagConfig::paper(rows, BATCH, self.epochs as usize).with_seed(seed);
+                let config =
+                    BayesianConfig::new(rows, SwagConfig::paper(rows, BATCH, self.epochs as usize))
+                        .with_seed(seed);
                 let model = self.trained(config.try_init(model)?, Preset::SWAG, true)?;
                 self.mixed(&model)
             }
             Training::Sgld | Training::Sghmc => {
                 let (config, preset) = match training {
-                    Training::Sgld => (SghmcConfig::sgld(rows, self.cycles()), Preset::SGLD),
-                    _ => (SghmcConfig::new(rows, self.cycles()), Preset::SGHMC),
+                    Training::Sgld => (
+                        BayesianConfig::new(rows, SghmcConfig::sgld(self.cycles())),
+                        Preset::SGLD,
+                    ),
+                    _ => (
+                        BayesianConfig::new(rows, SghmcConfig::new(self.cycles())),
+                        Preset::SGHMC,
+                    ),
                 };
                 self.bayesian(config.with_seed(seed).try_init(model)?, preset)
             }
             Training::BatchEnsemble => {
-                let config = BatchEnsembleConfig::new(rows, MEMBERS).with_seed(seed);
+                let config =
+                    BayesianConfig::new(rows, BatchEnsembleConfig::new(MEMBERS)).with_seed(seed);
                 self.bayesian(config.try_init(model)?, Preset::MAP)
             }
         }

@@ -1,6 +1,7 @@
 //! Classifiers: every logit has a Gaussian process.
 
 use super::*;
+use crate::BayesianConfig;
 use crate::methods::VonConfig;
 use crate::train::Gather;
 
@@ -108,18 +109,23 @@ fn every_supported_method_uses_the_prior_in_a_classification() {
     let weak = || Prior::isotropic(0.01);
     let model = || Classifier::new(&autodiff());
     let slang = |rank, deviation| {
-        let config = SlangConfig::new(ROWS).with_rank(rank).with_prior(weak());
+        let config =
+            BayesianConfig::new(ROWS, SlangConfig::new().with_rank(rank)).with_prior(weak());
         let bayesian = config.init(model()).with_gauss_newton();
         let bayesian = bayesian.with_function_prior(prior(deviation)).unwrap();
         size_of_logits(bayesian, 200, 0.1)
     };
     let von = |deviation| {
-        let bayesian = VonConfig::new(ROWS).with_prior(weak()).init(model());
+        let bayesian = BayesianConfig::new(ROWS, VonConfig::new())
+            .with_prior(weak())
+            .init(model());
         let bayesian = bayesian.with_function_prior(prior(deviation)).unwrap();
         size_of_logits(bayesian, 200, 0.1)
     };
     let vifa = |deviation| {
-        let bayesian = VifaConfig::new(ROWS).with_prior(weak()).init(model());
+        let bayesian = BayesianConfig::new(ROWS, VifaConfig::new())
+            .with_prior(weak())
+            .init(model());
         let bayesian = bayesian.with_function_prior(prior(deviation)).unwrap();
         // The gradient is the sum over all rows, and stiff under the narrow prior.
         size_of_logits(bayesian, 800, 1e-5)

@@ -3,6 +3,7 @@
 use burn::optim::ModuleOptimizer;
 
 use super::*;
+use crate::BayesianConfig;
 use crate::functional::Points;
 use crate::laplace::Linearized;
 use crate::methods::InitialDeviation;
@@ -93,12 +94,15 @@ fn covered(kernel: &Kernel, seed: u64) -> usize {
         time_constant: 1.0,
         power: 1.0,
     };
-    let config = SlangConfig::paper(TRAIN_LEN)
-        .with_rank(BUMPS)
-        .with_seed(seed)
-        .with_initial_deviation(Some(InitialDeviation::Constant(0.01)))
-        .with_precision_rate(average)
-        .with_prior(Prior::isotropic(0.01));
+    let config = BayesianConfig::paper(
+        TRAIN_LEN,
+        SlangConfig::paper()
+            .with_rank(BUMPS)
+            .with_initial_deviation(Some(InitialDeviation::Constant(0.01)))
+            .with_covariance_rate(average),
+    )
+    .with_seed(seed)
+    .with_prior(Prior::isotropic(0.01));
     let mut bayesian = config.init(net).with_gauss_newton();
     bayesian = bayesian.with_function_prior(prior).unwrap();
     let mut optimizer: ModuleOptimizer = FusedSgdConfig::new().init();

@@ -2,6 +2,7 @@
 
 use super::regression::{LEN, assert_variances, batch, line, prior as prior_of_lines};
 use super::*;
+use crate::BayesianConfig;
 use crate::functional::{FunctionPrediction, GaussianProcess, Points};
 use crate::laplace::Linearized;
 use crate::methods::MeanStage;
@@ -65,7 +66,7 @@ fn compared(seed: u64, jitter: f64) -> [Comparison; 2] {
     );
     // The mean alone.
     let weak = Prior::isotropic(0.01);
-    let config = SlangConfig::new(ROWS)
+    let config = BayesianConfig::new(ROWS, SlangConfig::new())
         .with_prior(weak.clone())
         .with_mean_stage(MeanStage::Steps(STEPS as u64 + 1));
     let bayesian = config.init(net).with_function_prior(prior.clone());

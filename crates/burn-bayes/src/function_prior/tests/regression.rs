@@ -3,6 +3,7 @@
 use burn::optim::ModuleOptimizer;
 
 use super::*;
+use crate::BayesianConfig;
 use crate::functional::{DEFAULT_JITTER, GaussianProcess, GaussianProcessFit};
 use crate::laplace::Linearized;
 use crate::methods::{Averaging, Curvature, InitialDeviation, MeanStage, VonConfig};
@@ -207,13 +208,16 @@ fn assert_exact_on(
     }
 }
 
-fn slang(rate: Rate) -> SlangConfig {
-    SlangConfig::paper(LEN)
-        .with_rank(2)
-        .with_draws(4)
-        .with_precision_rate(rate)
-        .with_initial_deviation(Some(InitialDeviation::Constant(0.01)))
-        .with_prior(Prior::isotropic(0.01))
+fn slang(rate: Rate) -> BayesianConfig<SlangConfig> {
+    BayesianConfig::paper(
+        LEN,
+        SlangConfig::paper()
+            .with_rank(2)
+            .with_covariance_rate(rate)
+            .with_initial_deviation(Some(InitialDeviation::Constant(0.01))),
+    )
+    .with_draws(4)
+    .with_prior(Prior::isotropic(0.01))
 }
 
 /// With all directions in the factors and the Gauss–Newton matrix as curvature. The deviations of the function are at most
@@ -253,13 +257,16 @@ fn slang_with_random_rows_is_exact_on_average() {
 /// gradient.
 #[test]
 fn von_with_a_function_prior_is_exact_regression() {
-    let config = VonConfig::paper(LEN)
-        .with_curvature(Curvature::Hutchinson { probe: 1.0 })
-        .with_draws(2)
-        .with_antithetic(true)
-        .with_precision_rate(Rate::Constant(0.5))
-        .with_initial_deviation(Some(InitialDeviation::Constant(0.01)))
-        .with_prior(Prior::isotropic(0.01));
+    let config = BayesianConfig::paper(
+        LEN,
+        VonConfig::paper()
+            .with_curvature(Curvature::Hutchinson { probe: 1.0 })
+            .with_covariance_rate(Rate::Constant(0.5))
+            .with_initial_deviation(Some(InitialDeviation::Constant(0.01))),
+    )
+    .with_draws(2)
+    .with_antithetic(true)
+    .with_prior(Prior::isotropic(0.01));
     let bayesian = config.init(line()).with_function_prior(prior()).unwrap();
     let tolerance = Tolerance {
         mean: 1e-3,
@@ -270,14 +277,17 @@ fn von_with_a_function_prior_is_exact_regression() {
 }
 
 /// Rank 1 of two weights contains every Gaussian.
-fn vifa(draws: usize) -> VifaConfig {
-    VifaConfig::new(LEN)
-        .with_rank(1)
-        .with_draws(draws)
-        .with_initial_deviation(InitialDeviation::Constant(0.02))
-        .with_factor_scale(0.1)
-        .with_mean_stage(MeanStage::None)
-        .with_prior(Prior::isotropic(0.01))
+fn vifa(draws: usize) -> BayesianConfig<VifaConfig> {
+    BayesianConfig::new(
+        LEN,
+        VifaConfig::new()
+            .with_rank(1)
+            .with_initial_deviation(InitialDeviation::Constant(0.02))
+            .with_factor_scale(0.1),
+    )
+    .with_draws(draws)
+    .with_mean_stage(MeanStage::None)
+    .with_prior(Prior::isotropic(0.01))
 }
 
 /// A learning rate that falls exponentially from 0.03 to 0.001. In double precision and without noise, 3000 steps end
@@ -308,8 +318,6 @@ fn vifa_with_a_function_prior_is_exact_regression() {
 fn vifa_with_the_gauss_newton_matrix_and_a_linearised_divergence_is_exact() {
     let config = vifa(2).with_averaging(Averaging::None);
     let prior = prior().with_divergence(FunctionDivergence::Linearized);
-    // The divergence between functions is all of the objective besides the loss.
-    let config = config.with_temperature(0.0);
     let bayesian = config.init(line()).with_gauss_newton();
     let bayesian = bayesian.with_function_prior(prior).unwrap();
     let tolerance = Tolerance {
@@ -334,7 +342,6 @@ fn vifa_with_a_sampled_divergence_is_near_regression() {
     let prior = prior
         .with_divergence(FunctionDivergence::Sampled)
         .with_jitter(1e-2);
-    let config = config.with_temperature(0.0);
     let bayesian = config.init(line()).with_gauss_newton();
     let bayesian = bayesian.with_function_prior(prior).unwrap();
     let tolerance = Tolerance {
@@ -352,7 +359,7 @@ fn the_first_stage_uses_the_prior_over_functions() {
     let kernel: Kernel = "0.000001 + 0.000001*linear".parse().unwrap();
     let points = MeasurementPoints::uniform(vec![-2.0], vec![2.0]).unwrap();
     let prior = FunctionPrior::new(kernel, points, 8).unwrap();
-    let config = SlangConfig::new(LEN)
+    let config = BayesianConfig::new(LEN, SlangConfig::new())
         .with_prior(Prior::isotropic(0.01))
         .with_mean_stage(MeanStage::Steps(400));
     let squared_norm = |bayesian: Bayesian<Line, _>| {

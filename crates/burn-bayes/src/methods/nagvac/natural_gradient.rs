@@ -4,12 +4,10 @@ use burn::module::Param;
 use burn::tensor::Tensor;
 use burn_bayes_eval::Bounded;
 
-use super::{Fixed, Nagvac, Velocity};
+use super::{NagvacState, Velocity};
 use crate::error::Result;
-use crate::kernels::CovarianceParts;
 use crate::kernels::composed::at_least;
-use crate::methods::average::Iterate;
-use crate::methods::stages::{StageEvent, StageUpdate};
+use crate::methods::method_state::Context;
 use crate::methods::start::updated;
 
 /// The least w, which bounds the change of a weight that has most of κ.
@@ -18,8 +16,6 @@ const LEAST_W: f32 = 0.1;
 /// A step of NAGVAC, a natural gradient before the learning rate is applied.
 #[derive(Debug)]
 pub struct NagvacStep {
-    /// The number of the step, from 1.
-    step: u64,
     /// n₁.
     mean: Tensor<1>,
     /// n₂/c.
@@ -69,37 +65,34 @@ impl Gradient {
     }
 }
 
-impl Nagvac {
-    /// Step number `step` from the sums over examples of the gradients of μ, b and 2 log c.
+impl NagvacState {
+    /// Step number `step` from the gradients of μ, b and 2 log c.
     ///
     /// # Errors
     ///
     /// A numerical error if the step would not be finite.
-    pub(super) fn update(
+    pub(super) fn natural_step(
         &self,
+        context: Context<'_>,
         step: u64,
-        sums: [Tensor<1>; 3],
-        examples: Tensor<1>,
+        [mean, factor, log_variance]: [Tensor<1>; 3],
     ) -> Result<NagvacStep> {
-        let [mean, factor, log_variance] = sums.map(|sum| sum / examples.clone());
         let gradient = Gradient {
             mean: mean.clone(),
             factor,
             log_variance,
         };
-        let parts = self.parts();
-        let deviation = parts.diagonal.deviation();
-        let damping = self.config().damping;
+        let (relative, deviation) = (self.relative(), self.deviation());
+        let damping = self.config.damping;
         let [natural, factor, log_deviation, mean_square, square] =
-            gradient.natural(&relative(&parts), &deviation, damping);
+            gradient.natural(&relative, &deviation, damping);
         // One read from the device; a sum is not finite if any element is not finite.
         let squares = Tensor::cat(vec![mean_square, square], 0).into_data();
         let squares: Vec<f64> = squares.iter::<f64>().collect();
         if !squares.iter().sum::<f64>().is_finite() {
-            return Err(self.fixed.setup.non_finite(step, mean));
+            return Err(context.setup.non_finite(step, mean));
         }
         Ok(NagvacStep {
-            step,
             mean: natural,
             factor,
             log_deviation,
@@ -107,10 +100,16 @@ impl Nagvac {
         })
     }
 
-    /// Applies a step.
-    pub(super) fn with_update(mut self, natural: NagvacStep, learning_rate: f64) -> Self {
-        let config = &self.fixed.config;
-        let rate = config.covariance_rate.at(natural.step - 1);
+    /// Applies step number `step` (from 1).
+    pub(super) fn with_natural_step(
+        mut self,
+        mean: Param<Tensor<1>>,
+        step: u64,
+        natural: NagvacStep,
+        learning_rate: f64,
+    ) -> (Self, Param<Tensor<1>>) {
+        let config = &self.config;
+        let rate = config.covariance_rate.at(step - 1);
         let [length, covariance] = natural.lengths;
         let scale = |rate: f64, length: f64| (config.radius / (rate * length)).at_most(1.0);
         let (mean_scale, scale) = (scale(learning_rate, length), scale(rate, covariance));
@@ -126,9 +125,7 @@ impl Nagvac {
             log_variance: averaged(self.velocity.log_variance, natural.log_deviation, scale),
         };
         let of = |param: &Param<Tensor<1>>| param.val().without_autodiff();
-        let change = of(&self.velocity.mean).mul_scalar(learning_rate);
-        self.mean = updated(self.mean, |mean| mean - change);
-        let deviation = of(&self.log_variance).mul_scalar(0.5).exp();
+        let deviation = self.deviation();
         let change = (of(&self.velocity.factor) * deviation).mul_scalar(rate);
         self.factor = updated(self.factor, |factor| factor - change.unsqueeze::<2>());
         let root = of(&self.velocity.log_variance)
@@ -136,50 +133,28 @@ impl Nagvac {
             .add_scalar(1.0);
         let growth = root.square().add_scalar(1.0).mul_scalar(0.5).log();
         self.log_variance = updated(self.log_variance, |log_variance| log_variance - growth);
-        let parts = self.parts();
-        let iterate = || Iterate::of_gaussian(parts);
-        self.stages = self.stages.with_iterate(natural.step, iterate);
-        self
+        let change = of(&self.velocity.mean).mul_scalar(learning_rate);
+        (self, updated(mean, |mean| mean - change))
     }
 
-    /// Applies a step of the first two stages.
-    pub(super) fn with_stage(mut self, update: StageUpdate) -> Self {
-        let Fixed { setup, config, .. } = self.fixed.as_ref();
-        let is_found = config.initial_deviation.is_none();
-        let (stages, mean, event) = self.stages.apply(setup, update, self.mean);
-        self.stages = stages;
-        self.mean = mean;
-        match event {
-            StageEvent::Start(curvature) if is_found => {
-                let precision = self.stages.start(&self.fixed.setup, curvature);
-                self.started(precision)
-            }
-            StageEvent::Rescale(factors) => {
-                let log_variance = self.log_variance.val().without_autodiff();
-                self.with_log_variance(log_variance + factors.log())
-            }
-            _ => self,
-        }
-    }
-
-    /// With c of this precision, and b in the same proportion to it.
-    pub(super) fn started(&self, precision: Tensor<1>) -> Self {
-        self.clone().with_log_variance(precision.log().neg())
-    }
-
-    fn with_log_variance(mut self, log_variance: Tensor<1>) -> Self {
-        let factor = relative(&self.parts()) * log_variance.clone().mul_scalar(0.5).exp();
+    pub(super) fn with_log_variance(mut self, log_variance: Tensor<1>) -> Self {
+        let factor = self.relative() * log_variance.clone().mul_scalar(0.5).exp();
         self.log_variance = updated(self.log_variance, |_| log_variance);
         self.factor = updated(self.factor, |_| factor.unsqueeze::<2>());
         self
     }
-}
 
-/// b/c.
-fn relative(parts: &CovarianceParts) -> Tensor<1> {
-    let factor = parts.factors.clone().map(|factor| factor.reshape([-1]));
-    let factor = factor.unwrap_or_else(|| parts.mean.zeros_like());
-    factor / parts.diagonal.deviation()
+    /// b/c.
+    fn relative(&self) -> Tensor<1> {
+        let factor = self.factor.val().without_autodiff().reshape([-1]);
+        factor / self.deviation()
+    }
+
+    /// c.
+    fn deviation(&self) -> Tensor<1> {
+        let log_variance = self.log_variance.val().without_autodiff();
+        log_variance.mul_scalar(0.5).exp()
+    }
 }
 
 #[cfg(test)]
@@ -187,6 +162,7 @@ mod tests {
     use burn::tensor::Device;
 
     use super::*;
+    use crate::BayesianConfig;
     use crate::algebra::{Cholesky, SquareMatrix};
     use crate::methods::NagvacConfig;
     use crate::posterior::DenseGaussian;
@@ -224,16 +200,14 @@ mod tests {
 
     #[test]
     fn refused_settings_name_their_field() {
-        let base = NagvacConfig::new(10);
-        for (config, field) in [
-            (NagvacConfig::new(0), "train_len"),
-            (base.clone().with_draws(3), "draws"),
+        let base = NagvacConfig::new();
+        for (method, field) in [
             (base.clone().with_damping(1.0), "damping"),
             (base.clone().with_radius(0.0), "radius"),
             (base.clone().with_factor_scale(f64::NAN), "factor_scale"),
             (base.with_momentum(-0.1), "momentum"),
         ] {
-            let error = config.validate().expect_err(field);
+            let error = BayesianConfig::new(10, method).validate().expect_err(field);
             let is_named = error.to_string().starts_with(field);
             assert!(error.is_config() && is_named, "{error}");
         }

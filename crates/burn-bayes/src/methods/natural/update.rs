@@ -6,23 +6,11 @@ use burn_bayes_eval::Bounded;
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::kernels::PrecisionUpdate;
-use crate::methods::algorithm::{StepId, Update};
-use crate::methods::stages::Staged;
-
-/// An update of a Gaussian by natural gradients, or of the stages before.
-pub type NaturalUpdate = Staged<PrecisionUpdated>;
-
-/// A Gaussian with its updated precision, before the step of the mean.
-#[derive(Clone, Debug)]
-pub struct PrecisionUpdated {
-    /// The number of the step, from 1.
-    pub(super) step: u64,
-    pub(super) natural: Box<NaturalStep>,
-}
+use crate::methods::algorithm::Update;
 
 /// A natural-gradient step.
 #[derive(Clone, Debug)]
-pub(crate) struct NaturalStep {
+pub struct NaturalStep {
     /// ĝ.
     pub(super) gradient: Tensor<1>,
     /// U⁺.
@@ -63,14 +51,10 @@ impl NaturalStep {
     /// The step as an algorithm's update; a step that is not finite is rejected with `reason`.
     pub(crate) fn update(
         step: Result<Self>,
-        id: StepId,
         reason: impl FnOnce() -> Error,
-    ) -> Result<Update<NaturalUpdate>> {
+    ) -> Result<Update<Self>> {
         match step {
-            Ok(step) => Ok(Update::ClosedForm(Staged::Posterior(PrecisionUpdated {
-                step: id.step + 1,
-                natural: Box::new(step),
-            }))),
+            Ok(step) => Ok(Update::ClosedForm(step)),
             Err(error) if error.is_numerical() => Ok(Update::Rejected(reason())),
             Err(error) => Err(error),
         }

@@ -9,17 +9,60 @@ use super::{FAST_STEPS, GROWTHS, SCALE_RATE, Stages, expanded};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::kernels::statistics::column_dot;
-use crate::methods::algorithm::{Proposal, Setup, Stage, Update, take_sum};
+use crate::methods::algorithm::{Proposal, Setup, Stage};
 use crate::methods::function_terms::FunctionTerms;
+use crate::methods::method_state::{Context, take_sum};
 use crate::methods::start::updated;
 
 /// What the first two stages learn from the gradients of a step.
 #[derive(Clone, Debug)]
-pub(crate) enum StageSignal {
-    /// The gradient of the mean negative log-likelihood at the mean.
+pub enum StageSignal {
+    /// The gradient of the mean negative log-likelihood at the mean; where the user's optimiser trains the mean, that of
+    /// the whole objective.
     Mean(Tensor<1>),
     /// Σ (1 − N g⊙δ − α⊙σ²) over the weights of every parameter.
     Scale(Tensor<1>),
+}
+
+impl StageSignal {
+    /// What the first stage learns from gradients of the mean negative log-likelihood at the mean.
+    pub(crate) fn mean(
+        setup: &Setup,
+        proposal: &Proposal,
+        gradients: Vec<Tensor<1>>,
+    ) -> Result<Self> {
+        let gradient = averaged(gradients.into_iter())?;
+        Ok(Self::Mean(with_function_gradient(
+            gradient, proposal, setup.ess,
+        )))
+    }
+
+    /// What the second stage learns from such gradients at draws around a mean with variances.
+    pub(crate) fn scale(
+        context: Context<'_>,
+        mean: &Tensor<1>,
+        variance: Tensor<1>,
+        proposal: &Proposal,
+        gradients: &[Tensor<1>],
+    ) -> Result<Self> {
+        let draws = proposal.draws.iter().zip(gradients);
+        let products =
+            draws.map(|(draw, gradient)| gradient.clone() * (draw.weights.clone() - mean.clone()));
+        let products = averaged(products)?.mul_scalar(context.setup.ess);
+        let alpha = context.prior.tensor(&variance.device());
+        let explained = products + alpha * variance.clone();
+        let function = proposal.function.as_ref();
+        let explained = match function.and_then(|terms| terms.rows.clone()) {
+            Some(rows) => explained + column_dot(rows.clone(), rows) * variance,
+            None => explained,
+        };
+        Ok(Self::growth(context.setup, explained.neg().add_scalar(1.0)))
+    }
+
+    /// What the second stage learns, from 1 − N g⊙δ − α⊙σ² of every weight.
+    pub(crate) fn growth(setup: &Setup, growth: Tensor<1>) -> Self {
+        Self::Scale(Stages::sums(&setup.layout, growth))
+    }
 }
 
 /// A step of the first two stages.
@@ -37,26 +80,6 @@ enum Kind {
     Mean(Box<Tensor<1>>),
     /// 1 − r of every parameter.
     Scale(Vec<f64>),
-}
-
-/// A closed-form update in any stage.
-#[derive(Debug)]
-pub enum Staged<U> {
-    /// Of the first two stages.
-    Stage(StageUpdate),
-    /// Of the last stage.
-    Posterior(U),
-}
-
-impl<U> Staged<U> {
-    /// A step of the first two stages as the update of an algorithm; one that is not finite is rejected.
-    pub(crate) fn update(update: Result<StageUpdate>) -> Result<Update<Self>> {
-        match update {
-            Ok(update) => Ok(Update::ClosedForm(Self::Stage(update))),
-            Err(error) if error.is_numerical() => Ok(Update::Rejected(error)),
-            Err(error) => Err(error),
-        }
-    }
 }
 
 /// What follows for the covariance from a step of the first two stages.
@@ -78,42 +101,6 @@ impl Stages {
         match sums.is_empty() {
             true => Tensor::zeros([1], &values.device()),
             false => Tensor::cat(sums, 0),
-        }
-    }
-
-    /// What the stage learns from the gradients of the mean negative log-likelihood at the draws of a proposal around
-    /// a mean and with variances; `None` in the last stage.
-    pub(crate) fn signal(
-        &self,
-        setup: &Setup,
-        proposal: &Proposal,
-        gradients: &[Tensor<1>],
-        gaussian: impl FnOnce() -> (Tensor<1>, Tensor<1>),
-    ) -> Option<StageSignal> {
-        match self.stage() {
-            Stage::Posterior | Stage::Single => None,
-            Stage::Mean => {
-                let gradient = averaged(gradients.iter().cloned())?;
-                let gradient = with_function_gradient(gradient, proposal, setup.ess);
-                Some(StageSignal::Mean(gradient))
-            }
-            Stage::Scale => {
-                let (mean, variance) = gaussian();
-                let draws = proposal.draws.iter().zip(gradients);
-                let products = draws.map(|(draw, gradient)| {
-                    gradient.clone() * (draw.weights.clone() - mean.clone())
-                });
-                let products = averaged(products)?.mul_scalar(setup.ess);
-                let alpha = self.prior().tensor(&variance.device());
-                let explained = products + alpha * variance.clone();
-                let function = proposal.function.as_ref();
-                let explained = match function.and_then(|terms| terms.rows.clone()) {
-                    Some(rows) => explained + column_dot(rows.clone(), rows) * variance,
-                    None => explained,
-                };
-                let growth = explained.neg().add_scalar(1.0);
-                Some(StageSignal::Scale(Self::sums(&setup.layout, growth)))
-            }
         }
     }
 
@@ -149,15 +136,20 @@ impl Stages {
         take_sum(sums, &self.examples, device)
     }
 
-    /// Registers what a mini-batch of the second stage observed as a part of an average over the mini-batches of a step.
+    /// Registers what a mini-batch observed for the user's optimiser: of the second stage, as a part of an average over the
+    /// mini-batches of a step.
     pub(crate) fn register_average(
         &self,
         signal: StageSignal,
         share: f64,
+        mean: &Param<Tensor<1>>,
         gradients: &mut GradientsParams,
     ) {
-        if let StageSignal::Scale(growth) = signal {
-            gradients.register(self.scales.id, growth.mul_scalar(share));
+        match signal {
+            StageSignal::Mean(gradient) => gradients.register(mean.id, gradient),
+            StageSignal::Scale(growth) => {
+                gradients.register(self.scales.id, growth.mul_scalar(share));
+            }
         }
     }
 
@@ -302,8 +294,9 @@ pub(crate) fn with_function_gradient(
 }
 
 /// The average of gradients.
-pub(crate) fn averaged(gradients: impl ExactSizeIterator<Item = Tensor<1>>) -> Option<Tensor<1>> {
+pub(crate) fn averaged(gradients: impl ExactSizeIterator<Item = Tensor<1>>) -> Result<Tensor<1>> {
     let share = 1.0 / gradients.len() as f64;
     let sum = gradients.reduce(|sum, gradient| sum + gradient);
-    sum.map(|sum| sum.mul_scalar(share))
+    let sum = sum.ok_or_else(|| Error::config("draws", "gave no gradients"))?;
+    Ok(sum.mul_scalar(share))
 }

@@ -206,7 +206,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         let (model, algorithm) = (self.model, self.algorithm);
         let Trainable { model, algorithm } = step(Trainable { model, algorithm });
         let examples = self.clock.examples();
-        let algorithm = algorithm.map_stages(|stages| stages.with_examples(examples));
+        let algorithm = algorithm.with_examples(examples);
         let clock = self.clock.after_step(is_rejected);
         let algorithm = S::after_step(algorithm, &model, clock.step());
         Self {

@@ -13,8 +13,8 @@ use burn_bayes::methods::{
 use burn_bayes::posterior::{Mixture, PointPosterior};
 use burn_bayes::train::{Batches, Gather, PostHoc, Preset, Trainer, TrainerModel, Unobserved};
 use burn_bayes::{
-    Bayesian, ExampleLoss, FactorPosterior, FusedAdamConfig, Noise, Posterior, Predictor, Result,
-    SlangConfig, SwagConfig, VifaConfig,
+    Bayesian, BayesianConfig, ExampleLoss, FactorPosterior, FusedAdamConfig, Noise, Posterior,
+    Predictor, Result, SlangConfig, SwagConfig, VifaConfig,
 };
 
 use super::networks::{Batch, Kind, Net, Rows};
@@ -179,58 +179,74 @@ type Method = fn(&Problem) -> Result<Fit>;
 /// All methods.
 pub(super) const METHODS: &[(&str, Method)] = &[
     ("vifa", |problem| {
-        let config = VifaConfig::new(TRAIN).with_seed(problem.seed);
+        let config = BayesianConfig::new(TRAIN, VifaConfig::new()).with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::VIFA)
     }),
     ("mean-field", |problem| {
-        let config = VifaConfig::new(TRAIN).with_rank(0).with_seed(problem.seed);
+        let config =
+            BayesianConfig::new(TRAIN, VifaConfig::new().with_rank(0)).with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::VIFA)
     }),
     ("slang", |problem| {
-        let config = SlangConfig::new(TRAIN)
-            .with_precision_rate(Preset::SLANG.precision_rate(STEPS))
-            .with_seed(problem.seed);
+        let config = BayesianConfig::new(
+            TRAIN,
+            SlangConfig::new().with_covariance_rate(Preset::SLANG.precision_rate(STEPS)),
+        )
+        .with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::SLANG)
     }),
     ("vogn", |problem| {
-        let config = SlangConfig::vogn(TRAIN)
-            .with_precision_rate(Preset::SLANG.precision_rate(STEPS))
-            .with_seed(problem.seed);
+        let config = BayesianConfig::new(
+            TRAIN,
+            SlangConfig::vogn().with_covariance_rate(Preset::SLANG.precision_rate(STEPS)),
+        )
+        .with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::SLANG)
     }),
     ("von", |problem| {
-        let config = VonConfig::new(TRAIN)
-            .with_precision_rate(Preset::VON.precision_rate(STEPS))
-            .with_seed(problem.seed);
+        let config = BayesianConfig::new(
+            TRAIN,
+            VonConfig::new().with_covariance_rate(Preset::VON.precision_rate(STEPS)),
+        )
+        .with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::VON)
     }),
     ("vadam", |problem| {
-        let config = VadamConfig::new(TRAIN).with_seed(problem.seed);
+        let config = BayesianConfig::new(TRAIN, VadamConfig::new()).with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::VADAM)
     }),
     ("ivon", |problem| {
-        let config = IvonConfig::new(TRAIN)
-            .with_precision_rate(Preset::IVON.precision_rate(STEPS))
-            .with_seed(problem.seed);
+        let config = BayesianConfig::new(
+            TRAIN,
+            IvonConfig::new().with_covariance_rate(Preset::IVON.precision_rate(STEPS)),
+        )
+        .with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::IVON)
     }),
     ("nagvac", |problem| {
-        let config = NagvacConfig::new(TRAIN)
-            .with_covariance_rate(Preset::NAGVAC.precision_rate(STEPS))
-            .with_seed(problem.seed);
+        let config = BayesianConfig::new(
+            TRAIN,
+            NagvacConfig::new().with_covariance_rate(Preset::NAGVAC.precision_rate(STEPS)),
+        )
+        .with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::NAGVAC)
     }),
     ("swag", |problem| {
-        let config = SwagConfig::paper(TRAIN, BATCH, EPOCHS).with_seed(problem.seed);
+        let config = BayesianConfig::new(TRAIN, SwagConfig::paper(TRAIN, BATCH, EPOCHS))
+            .with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::SWAG)
     }),
     ("factor-analysis", |problem| {
-        let config = FactorAnalysisConfig::new(TRAIN, 3 * STEPS as u64 / 4).with_seed(problem.seed);
+        let config = BayesianConfig::new(TRAIN, FactorAnalysisConfig::new(3 * STEPS as u64 / 4))
+            .with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::SWAG)
     }),
     ("iterate-averaging", |problem| {
-        let config = IterateAveragingConfig::new(TRAIN, 3 * STEPS as u64 / 4 + 1, PER_EPOCH as u64)
-            .with_seed(problem.seed);
+        let config = BayesianConfig::new(
+            TRAIN,
+            IterateAveragingConfig::new(3 * STEPS as u64 / 4 + 1, PER_EPOCH as u64),
+        )
+        .with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::MAP)
     }),
     ("sghmc", |problem| {
@@ -238,7 +254,7 @@ pub(super) const METHODS: &[(&str, Method)] = &[
             start: STEPS as u64 / 2,
             interval: PER_EPOCH as u64,
         };
-        let config = SghmcConfig::new(TRAIN, schedule).with_seed(problem.seed);
+        let config = BayesianConfig::new(TRAIN, SghmcConfig::new(schedule)).with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::SGHMC)
     }),
     ("sgld", |problem| {
@@ -246,11 +262,13 @@ pub(super) const METHODS: &[(&str, Method)] = &[
             start: STEPS as u64 / 2,
             interval: PER_EPOCH as u64,
         };
-        let config = SghmcConfig::sgld(TRAIN, schedule).with_seed(problem.seed);
+        let config =
+            BayesianConfig::new(TRAIN, SghmcConfig::sgld(schedule)).with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::SGLD)
     }),
     ("batch-ensemble", |problem| {
-        let config = BatchEnsembleConfig::new(TRAIN, MEMBERS).with_seed(problem.seed);
+        let config =
+            BayesianConfig::new(TRAIN, BatchEnsembleConfig::new(MEMBERS)).with_seed(problem.seed);
         problem.fit(config.try_init(problem.net.clone()), Preset::BATCH_ENSEMBLE)
     }),
     ("ensemble", |problem| {

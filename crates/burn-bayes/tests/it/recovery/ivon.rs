@@ -1,6 +1,7 @@
 //! IVON against its equations in double precision: one batch, several, and on a quadratic with a known posterior.
 
 use burn::optim::GradAdaptor;
+use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{
     Algorithm, FromGradients, InitialMean, Ivon, IvonConfig, MeanStage, Rate, StepId, Update,
 };
@@ -13,13 +14,16 @@ const HESSIAN: f64 = 0.8;
 const DECAY: f64 = 0.9;
 const RATE: f64 = 0.3;
 
-fn config() -> IvonConfig {
-    IvonConfig::paper(TRAIN_LEN)
-        .with_ess(Some(ESS))
-        .with_initial_hessian(Some(HESSIAN))
-        .with_momentum(DECAY)
-        .with_precision_rate(Rate::Constant(RATE))
-        .with_prior(super::prior())
+fn config() -> BayesianConfig<IvonConfig> {
+    BayesianConfig::paper(
+        TRAIN_LEN,
+        IvonConfig::paper()
+            .with_initial_hessian(Some(HESSIAN))
+            .with_momentum(DECAY)
+            .with_covariance_rate(Rate::Constant(RATE)),
+    )
+    .with_ess(ESS)
+    .with_prior(super::prior())
 }
 
 /// The numbers of examples and the gradients at the draws of one step's mini-batches.
@@ -126,7 +130,7 @@ fn numbers(ivon: &Ivon, steps: u64) -> [Vec<f64>; 2] {
 
 /// Steps from `batches` mini-batches of unequal sizes are the equations with the means over all examples and draws.
 #[track_caller]
-fn check(config: &IvonConfig, batches: usize) {
+fn check(config: &BayesianConfig<IvonConfig>, batches: usize) {
     let mut ivon = config.build(&model()).unwrap();
     let mut dense = Dense {
         mean: numbers(&ivon, 0)[0].clone(),
@@ -136,7 +140,8 @@ fn check(config: &IvonConfig, batches: usize) {
     };
     for step in 0..4 {
         let gradients = |batch: usize| {
-            let seeds = (0..config.draws).map(|draw| (1 + step) * 100 + (10 * batch + draw) as u64);
+            let seeds = (0..config.draws.unwrap_or(2))
+                .map(|draw| (1 + step) * 100 + (10 * batch + draw) as u64);
             seeds.map(|seed| normals(seed, LEN)).collect()
         };
         let batches: Batches = (0..batches)
@@ -148,7 +153,7 @@ fn check(config: &IvonConfig, batches: usize) {
         let examples: usize = batches.iter().map(|(examples, _)| examples).sum();
         let (mut gradient, mut estimate) = ([0.0; LEN], [0.0; LEN]);
         for ((count, gradients), draws) in batches.iter().zip(&draws) {
-            let weight = *count as f64 / examples as f64 / config.draws as f64;
+            let weight = *count as f64 / examples as f64 / config.draws.unwrap_or(2) as f64;
             for (g, theta) in gradients.iter().zip(draws) {
                 for at in 0..LEN {
                     let g = weight * f64::from(g[at]);
@@ -158,8 +163,8 @@ fn check(config: &IvonConfig, batches: usize) {
             }
         }
         let limits = Limits {
-            clip: config.clip_radius.unwrap_or(f64::INFINITY),
-            radius: config.radius,
+            clip: config.method.clip_value.unwrap_or(f64::INFINITY),
+            radius: config.method.radius,
         };
         dense.step(step as i32 + 1, 0.1, &gradient, &estimate, limits);
         let [mean, precision] = numbers(&ivon, step + 1);
@@ -180,14 +185,22 @@ fn check(config: &IvonConfig, batches: usize) {
 fn a_step_is_its_equations() {
     check(&config(), 1);
     check(&config().with_draws(4).with_antithetic(true), 1);
-    check(&config().with_clip_radius(Some(0.3)), 1);
-    check(&config().with_radius(0.2), 1);
+    check(
+        &config().map_method(|method| method.with_clip_value(Some(0.3))),
+        1,
+    );
+    check(&config().map_method(|method| method.with_radius(0.2)), 1);
 }
 
 #[test]
 fn accumulated_batches_make_the_step_of_their_means() {
     check(&config(), 4);
-    check(&config().with_draws(2).with_radius(0.2), 4);
+    check(
+        &config()
+            .with_draws(2)
+            .map_method(|method| method.with_radius(0.2)),
+        4,
+    );
 }
 
 /// With exact gradients of a quadratic, the mean of the precision is that of its diagonal.
@@ -199,7 +212,10 @@ fn the_posterior_of_a_quadratic_is_recovered() {
         time_constant: 50.0,
         power: 0.75,
     };
-    let mut ivon = config.with_precision_rate(rate).build(&model()).unwrap();
+    let mut ivon = config
+        .map_method(|method| method.with_covariance_rate(rate))
+        .build(&model())
+        .unwrap();
     const STEPS: u64 = 3000;
     for step in 0..STEPS {
         let proposal = ivon.propose(StepId { step, pass: 0 }).unwrap();
@@ -227,7 +243,9 @@ fn the_posterior_of_a_quadratic_is_recovered() {
 fn the_second_stage_begins_with_the_shape_of_the_squared_gradients() {
     const STEPS: u64 = 3;
     let stage = MeanStage::Steps(STEPS);
-    let config = config().with_initial_hessian(None).with_mean_stage(stage);
+    let config = config()
+        .map_method(|method| method.with_initial_hessian(None))
+        .with_mean_stage(stage);
     let mut ivon = config
         .with_initial_mean(InitialMean::Zero)
         .build(&model())
@@ -275,23 +293,21 @@ fn what_is_not_finite_is_rejected_and_settings_name_their_field() {
             .is_none()
     );
 
-    let ivon = IvonConfig::new(10);
-    for (config, field) in [
-        (IvonConfig::new(0), "train_len"),
-        (ivon.clone().with_draws(3), "draws"),
-        (ivon.clone().with_ess(Some(0.0)), "ess"),
+    let ivon = IvonConfig::new();
+    for (method, field) in [
         (
             ivon.clone().with_initial_hessian(Some(f64::NAN)),
             "initial_hessian",
         ),
-        (ivon.clone().with_clip_radius(Some(-1.0)), "clip_radius"),
+        (ivon.clone().with_clip_value(Some(-1.0)), "clip_value"),
         (ivon.clone().with_radius(f64::NAN), "radius"),
         (ivon.clone().with_momentum(1.0), "momentum"),
         (
-            ivon.with_precision_rate(Rate::Constant(2.0)),
-            "precision_rate",
+            ivon.with_covariance_rate(Rate::Constant(2.0)),
+            "covariance_rate",
         ),
     ] {
+        let config = BayesianConfig::new(10, method);
         let error = config.validate().unwrap_err();
         assert!(
             error.is_config() && error.to_string().starts_with(field),

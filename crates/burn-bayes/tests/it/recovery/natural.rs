@@ -6,12 +6,12 @@ use burn::train::TrainStep;
 use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 use burn_bayes::graph::ExampleGradients;
 use burn_bayes::methods::{
-    Algorithm, FromExamples, FullMatrixStep, FullMatrixVon, InitialMean, NaturalUpdate, Rate,
-    Slang, StepId, Update, empirical_fisher,
+    Algorithm, FromExamples, FullMatrixStep, FullMatrixVon, InitialMean, NaturalStep, Rate, Slang,
+    StagedUpdate, StepId, Update, empirical_fisher,
 };
 use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
-use burn_bayes::{ExampleLoss, FactorPosterior, Prior, SlangConfig};
+use burn_bayes::{BayesianConfig, ExampleLoss, FactorPosterior, Prior, SlangConfig};
 use proptest::prelude::*;
 
 use crate::support::{
@@ -23,20 +23,23 @@ const PRIOR: f64 = 0.5;
 const LEARNING_RATE: f64 = 0.3;
 
 /// The weights of a linear layer with one output and a bias: `len` in total.
-fn slang(config: &SlangConfig, len: usize) -> Slang {
+fn slang(config: &BayesianConfig<SlangConfig>, len: usize) -> Slang {
     let layer = LinearConfig::new(len - 1, 1).init(&autodiff());
     config.build(&filled(layer, 1, 1.0)).unwrap()
 }
 
-fn config(rank: usize) -> SlangConfig {
-    SlangConfig::paper(TRAIN_LEN)
-        .with_rank(rank)
-        .with_prior(Prior::isotropic(PRIOR))
-        .with_precision_rate(Rate::Power {
-            initial: 0.4,
-            time_constant: 2.0,
-            power: 1.0,
-        })
+fn config(rank: usize) -> BayesianConfig<SlangConfig> {
+    BayesianConfig::paper(
+        TRAIN_LEN,
+        SlangConfig::paper()
+            .with_rank(rank)
+            .with_covariance_rate(Rate::Power {
+                initial: 0.4,
+                time_constant: 2.0,
+                power: 1.0,
+            }),
+    )
+    .with_prior(Prior::isotropic(PRIOR))
 }
 
 /// Gradients of `count` examples, correlated by a shared direction.
@@ -50,7 +53,7 @@ fn rows(count: usize, len: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-fn update(slang: &Slang, step: u64, rows: &[Vec<f32>]) -> Update<NaturalUpdate> {
+fn update(slang: &Slang, step: u64, rows: &[Vec<f32>]) -> Update<StagedUpdate<NaturalStep>> {
     let proposal = slang.propose(StepId { step, pass: 0 }).unwrap();
     let len = slang.setup().layout.len();
     let sets = rows
@@ -123,8 +126,8 @@ fn check_step(before: &Slang, after: &Slang, step: u64, fisher: &[f64], mean_gra
         Dense::new(&before.posterior(step).unwrap()),
         Dense::new(&after.posterior(step + 1).unwrap()),
     );
-    let (len, rank) = (old.mean.len(), before.config().rank);
-    let rate = before.config().precision_rate.at(step);
+    let (len, rank) = (old.mean.len(), before.state().config().rank);
+    let rate = before.state().config().covariance_rate.at(step);
     // RᵀR, which the new factors truncate to their rank.
     let stacked: Vec<f64> = (0..len * len)
         .map(|at| (1.0 - rate) * old.explained[at] + rate * TRAIN_LEN as f64 * fisher[at])
@@ -239,7 +242,7 @@ fn slang_of_full_rank_is_vogn_with_the_whole_matrix() {
                 gradient: &mean_of(&wide, LEN),
                 curvature: &empirical_fisher(&wide, LEN),
                 prior: &[PRIOR; LEN],
-                rate: slang.config().precision_rate.at(step),
+                rate: slang.state().config().covariance_rate.at(step),
                 learning_rate: LEARNING_RATE,
             })
             .unwrap();
@@ -317,12 +320,15 @@ fn linear_regression_is_solved_up_to_the_empirical_fisher() {
             time_constant: 200.0,
             power: 0.9,
         };
-        let mut bayesian = SlangConfig::paper(ROWS)
-            .with_rank(rank)
-            .with_prior(Prior::isotropic(super::PRIOR_PRECISION))
-            .with_precision_rate(rate)
-            .with_draws(2)
-            .init(filled(model, 3, 0.5));
+        let mut bayesian = BayesianConfig::paper(
+            ROWS,
+            SlangConfig::paper()
+                .with_rank(rank)
+                .with_covariance_rate(rate),
+        )
+        .with_prior(Prior::isotropic(super::PRIOR_PRECISION))
+        .with_draws(2)
+        .init(filled(model, 3, 0.5));
         let mut optimizer = FusedSgdConfig::new().init();
         for step in 0..1500u64 {
             let batch = batches[step as usize % batches.len()].clone();
@@ -340,7 +346,10 @@ fn linear_regression_is_solved_up_to_the_empirical_fisher() {
 #[test]
 fn groups_count_as_one_example_whose_gradient_is_their_sum() {
     const LEN: usize = 5;
-    let before = slang(&config(2).with_group_size(2), LEN);
+    let before = slang(
+        &config(2).map_method(|method| method.with_group_size(2)),
+        LEN,
+    );
     let rows = rows(5, LEN, 3);
     let after = stepped(&before, 0, std::slice::from_ref(&rows));
     let wide = widened(&rows);
@@ -361,7 +370,10 @@ fn groups_count_as_one_example_whose_gradient_is_their_sum() {
 fn momentum_averages_the_steps() {
     const LEN: usize = 4;
     let still = slang(&config(2), LEN);
-    let swung = slang(&config(2).with_momentum(0.75), LEN);
+    let swung = slang(
+        &config(2).map_method(|method| method.with_momentum(0.75)),
+        LEN,
+    );
     let rows = rows(3, LEN, 5);
     let start = values(&still.posterior(0).unwrap().mean());
     let means = [still, swung].map(|slang| {
@@ -393,7 +405,10 @@ fn a_step_too_far_is_shrunk_to_the_radius() {
     // The gradients of a batch agree, so the step is long.
     let rows: Vec<f32> = normals(9, LEN).repeat(4);
     let run = |radius| {
-        let before = slang(&config(2).with_radius(radius), LEN);
+        let before = slang(
+            &config(2).map_method(|method| method.with_radius(radius)),
+            LEN,
+        );
         let after = stepped(&before, 0, std::slice::from_ref(&rows));
         let precision = bits(&after.posterior(1).unwrap().diagonal());
         (reach(&before, &after), precision)
@@ -438,7 +453,10 @@ fn it_starts_at_the_prior_or_at_the_deviation_that_is_asked_for() {
     let variance = |slang: &Slang| values(&slang.posterior(0).unwrap().variance().unwrap());
     assert_eq!(variance(&prior), [1.0 / PRIOR; 4]);
     let deviation = burn_bayes::methods::InitialDeviation::Constant(0.25);
-    let narrow = slang(&config(2).with_initial_deviation(Some(deviation)), 4);
+    let narrow = slang(
+        &config(2).map_method(|method| method.with_initial_deviation(Some(deviation))),
+        4,
+    );
     assert_close(
         "variance",
         &variance(&narrow),
@@ -452,20 +470,19 @@ fn it_starts_at_the_prior_or_at_the_deviation_that_is_asked_for() {
 #[test]
 fn refused_settings_name_their_field() {
     let layer = LinearConfig::new(3, 1).init(&autodiff());
-    let base = SlangConfig::new(10);
+    let base = SlangConfig::new();
     let cases = [
-        (SlangConfig::new(0), "train_len"),
-        (base.clone().with_draws(0), "draws"),
         (base.clone().with_rank(5), "rank"),
         (base.clone().with_group_size(0), "group_size"),
         (base.clone().with_momentum(1.0), "momentum"),
         (base.clone().with_radius(0.0), "radius"),
         (
-            base.with_precision_rate(Rate::Constant(2.0)),
-            "precision_rate",
+            base.with_covariance_rate(Rate::Constant(2.0)),
+            "covariance_rate",
         ),
     ];
-    for (config, field) in cases {
+    for (method, field) in cases {
+        let config = BayesianConfig::new(10, method);
         let error = config.build(&layer).map(|_| ()).unwrap_err();
         assert!(error.is_config(), "{error}");
         assert!(error.to_string().starts_with(field), "{error}");

@@ -1,5 +1,6 @@
 //! SGHMC and SGLD against the exact posterior of a quadratic loss with correlations.
 
+use burn_bayes::BayesianConfig;
 use burn_bayes::eval::Chains;
 use burn_bayes::methods::{
     Algorithm, FromGradients, SamplingSchedule, Sghmc, SghmcConfig, StepId, Update,
@@ -40,7 +41,7 @@ fn exact() -> ([f64; LEN], DenseGaussian) {
     (mean, centred)
 }
 
-fn sampled(config: &SghmcConfig) -> Vec<Vec<f64>> {
+fn sampled(config: &BayesianConfig<SghmcConfig>) -> Vec<Vec<f64>> {
     let mut sghmc: Sghmc = config.build(&model()).unwrap();
     for step in 0..STEPS {
         let proposal = sghmc.propose(StepId { step, pass: 0 }).unwrap();
@@ -67,10 +68,10 @@ fn estimate(values: &[f64]) -> [f64; 3] {
     [mean, (variance / independent).sqrt(), independent]
 }
 
-fn check(config: &SghmcConfig) {
+fn check(config: &BayesianConfig<SghmcConfig>) {
     let (mean, exact) = exact();
     let samples = sampled(config);
-    assert_eq!(samples.len(), config.max_samples);
+    assert_eq!(samples.len(), config.method.max_samples);
     for row in 0..LEN {
         for column in 0..=row {
             let products: Vec<f64> = samples
@@ -110,14 +111,16 @@ const SAMPLES: usize = ((STEPS - 801) / INTERVAL + 1) as usize;
 
 #[test]
 fn sghmc_samples_a_correlated_gaussian() {
-    let config = SghmcConfig::paper(TRAIN_LEN, schedule()).with_friction(0.2);
-    check(&config.with_prior(prior()).with_max_samples(SAMPLES));
+    let method = SghmcConfig::new(schedule()).with_friction(0.2);
+    let config = BayesianConfig::paper(TRAIN_LEN, method.with_max_samples(SAMPLES));
+    check(&config.with_prior(prior()));
 }
 
 #[test]
 fn sgld_samples_a_correlated_gaussian() {
-    let config = SghmcConfig::paper(TRAIN_LEN, schedule()).with_friction(1.0);
-    check(&config.with_prior(prior()).with_max_samples(SAMPLES));
+    let method = SghmcConfig::sgld(schedule()).with_max_samples(SAMPLES);
+    let config = BayesianConfig::paper(TRAIN_LEN, method);
+    check(&config.with_prior(prior()));
 }
 
 #[test]
@@ -129,9 +132,9 @@ fn the_configuration_of_the_book_is_valid() {
         exploration: 0.8,
         samples: 5,
     };
-    let sghmc = SghmcConfig::new(60_000, cycles);
-    let sgld = SghmcConfig::sgld(60_000, cycles);
+    let sghmc = BayesianConfig::new(60_000, SghmcConfig::new(cycles));
+    let sgld = BayesianConfig::new(60_000, SghmcConfig::sgld(cycles));
     // ANCHOR_END: config
     assert!(sghmc.validate().is_ok() && sgld.validate().is_ok());
-    assert_eq!([sghmc.friction, sgld.friction], [0.1, 1.0]);
+    assert_eq!([sghmc.method.friction, sgld.method.friction], [0.1, 1.0]);
 }

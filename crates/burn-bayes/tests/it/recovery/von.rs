@@ -2,6 +2,7 @@
 
 use burn::nn::LinearConfig;
 use burn::tensor::Tensor;
+use burn_bayes::BayesianConfig;
 use burn_bayes::Prior;
 use burn_bayes::algebra::SquareMatrix;
 use burn_bayes::methods::{
@@ -16,8 +17,8 @@ use crate::support::{
     EPSILON, assert_close, assert_near, autodiff, normals, values, vector, widened,
 };
 
-fn config() -> VonConfig {
-    VonConfig::paper(TRAIN_LEN)
+fn config() -> BayesianConfig<VonConfig> {
+    BayesianConfig::paper(TRAIN_LEN, VonConfig::paper())
         .with_draws(2)
         .with_antithetic(true)
         .with_prior(super::prior())
@@ -159,7 +160,8 @@ fn unbiased_curvatures_find_the_best_diagonal_gaussian() {
             time_constant: 20.0,
             power: 0.9,
         };
-        let config = config().with_curvature(curvature).with_precision_rate(rate);
+        let config = config()
+            .map_method(|method| method.with_curvature(curvature).with_covariance_rate(rate));
         let mut von: Von = config.build(&model()).unwrap();
         for step in 0..STEPS {
             von = stepped(von, step, rate.at(step), quadratic);
@@ -173,7 +175,7 @@ fn unbiased_curvatures_find_the_best_diagonal_gaussian() {
         assert_close("precision", &found_precision, &precision, &precision, error);
         // The squared gradient differs.
         let squared = config
-            .with_curvature(Curvature::SquaredMean)
+            .map_method(|method| method.with_curvature(Curvature::SquaredMean))
             .build(&model())
             .unwrap();
         let squared = (0..STEPS).fold(squared, |von, step| {
@@ -215,16 +217,19 @@ fn variance_shares(len: usize, rate: f64, draws: usize, steps: u64) -> [f64; 2] 
     const PRIOR: f64 = 0.01;
     let best = TRAIN_LEN as f64 + PRIOR;
     let layer = LinearConfig::new(len, 1).with_bias(false).init(&autodiff());
-    let mut von = VonConfig::paper(TRAIN_LEN)
-        .with_draws(2)
-        .with_antithetic(true)
-        .with_prior(Prior::isotropic(PRIOR))
-        .with_draws(draws)
-        .with_precision_rate(Rate::Constant(rate))
-        .with_initial_deviation(Some(InitialDeviation::Constant(best.powf(-0.5))))
-        .with_initial_mean(InitialMean::Zero)
-        .build(&layer)
-        .unwrap();
+    let mut von = BayesianConfig::paper(
+        TRAIN_LEN,
+        VonConfig::paper()
+            .with_covariance_rate(Rate::Constant(rate))
+            .with_initial_deviation(Some(InitialDeviation::Constant(best.powf(-0.5)))),
+    )
+    .with_draws(2)
+    .with_antithetic(true)
+    .with_prior(Prior::isotropic(PRIOR))
+    .with_draws(draws)
+    .with_initial_mean(InitialMean::Zero)
+    .build(&layer)
+    .unwrap();
     let (mut variances, mut precisions) = (0.0, 0.0);
     for step in 0..steps {
         von = answered(1, von, step, 0.0, |theta| {
@@ -248,8 +253,11 @@ fn variance_shares(len: usize, rate: f64, draws: usize, steps: u64) -> [f64; 2] 
 fn the_precision_stays_positive_on_a_saddle() {
     for curvature in [Curvature::Price, Curvature::Hutchinson { probe: 0.1 }] {
         let mut von = config()
-            .with_curvature(curvature)
-            .with_precision_rate(Rate::Constant(0.5))
+            .map_method(|method| {
+                method
+                    .with_curvature(curvature)
+                    .with_covariance_rate(Rate::Constant(0.5))
+            })
             .build(&model())
             .unwrap();
         for step in 0..50 {
@@ -274,10 +282,10 @@ fn the_precision_stays_positive_on_a_saddle() {
 fn a_step_is_a_bayesian_filter() {
     const RATE: f64 = 0.3;
     let von = config()
-        .with_curvature(Curvature::SquaredMean)
+        .map_method(|method| method.with_curvature(Curvature::SquaredMean))
         .with_antithetic(false)
         .with_draws(1)
-        .with_precision_rate(Rate::Constant(RATE))
+        .map_method(|method| method.with_covariance_rate(Rate::Constant(RATE)))
         .build(&model())
         .unwrap();
     let gradient = [0.7f32, -1.3, 0.4];
@@ -313,11 +321,15 @@ fn a_step_is_a_bayesian_filter() {
 
 #[test]
 fn vadam_is_its_three_lines() {
-    let config = VadamConfig::paper(TRAIN_LEN)
-        .with_prior(super::prior())
-        .with_square_scale(Some(5.0))
-        .with_initial_precision(14.0);
-    let (gamma_1, gamma_2, rate) = (config.gamma_1, config.gamma_2, 0.05);
+    let config = BayesianConfig::paper(
+        TRAIN_LEN,
+        VadamConfig::paper()
+            .with_square_scale(Some(5.0))
+            .with_initial_precision(14.0),
+    )
+    .with_prior(super::prior());
+    let (gamma_1, rate): (f64, f64) = (config.method.momentum, 0.05);
+    let gamma_2 = 1.0 - config.method.covariance_rate;
     let mut vadam: Vadam = config.build(&model()).unwrap();
     let scale = TRAIN_LEN as f64;
     let ([mut mean, precision], mut moment) = (numbers(&vadam), [0.0; LEN]);
@@ -407,10 +419,12 @@ fn the_whole_matrix_is_the_exact_posterior_after_one_newton_step() {
 
 #[test]
 fn refused_settings_name_their_field() {
-    let von = VonConfig::new(10);
-    let hutchinson = |probe| von.clone().with_curvature(Curvature::Hutchinson { probe });
+    let von = BayesianConfig::new(10, VonConfig::new());
+    let hutchinson = |probe| {
+        von.clone()
+            .map_method(|method| method.with_curvature(Curvature::Hutchinson { probe }))
+    };
     for (config, field) in [
-        (VonConfig::new(0), "train_len"),
         (von.clone().with_draws(3), "draws"),
         (hutchinson(0.0), "curvature"),
         (hutchinson(f64::NAN), "curvature"),
@@ -421,14 +435,14 @@ fn refused_settings_name_their_field() {
             "{error}"
         );
     }
-    let vadam = VadamConfig::new(10);
-    for (config, field) in [
-        (vadam.clone().with_draws(0), "draws"),
-        (vadam.clone().with_gamma_1(1.0), "gamma_1"),
-        (vadam.clone().with_gamma_2(-0.1), "gamma_2"),
+    let vadam = VadamConfig::new();
+    for (method, field) in [
+        (vadam.clone().with_momentum(1.0), "momentum"),
+        (vadam.clone().with_covariance_rate(1.1), "covariance_rate"),
         (vadam.clone().with_square_scale(Some(0.0)), "square_scale"),
         (vadam.with_initial_precision(-1.0), "initial_precision"),
     ] {
+        let config = BayesianConfig::new(10, method);
         let error = config.validate().unwrap_err();
         assert!(
             error.is_config() && error.to_string().starts_with(field),

@@ -1,0 +1,435 @@
+//! A training in [stages](super::stages), around any method that learns a Gaussian or samples around a mean.
+//!
+//! A method is its state besides the mean, the draws that it proposes and the update that it makes of their gradients
+//! ([`MethodState`]). [`Staged`] has the rest once for all of them: the mean, the stages, the average of iterates, the prior
+//! and how gradients become an update.
+
+use std::sync::Arc;
+
+use burn::module::{Module, Param};
+use burn::optim::{GradAdaptor, GradientsParams};
+use burn::tensor::Tensor;
+use burn_bayes_graph::{ExampleGradients, Layout};
+
+use super::algorithm::{
+    Algorithm, Draw, FromExamples, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients,
+    Proposal, Setup, Stage, StepId, Update,
+};
+use super::average::{Average, Averaging};
+use super::method_state::{Context, Gradients, Learns, MethodState, StagedConfig, Start};
+use super::settings::{BayesianConfig, DefaultDraws, MethodConfig};
+use super::stages::{StageEvent, StageSettings, StageSignal, StageUpdate, Stages};
+use super::start::{buffer, trained};
+use crate::error::Result;
+use crate::memory::{MemoryPlan, OptimizerMemory};
+use crate::prior::Prior;
+
+/// A mean and a method's state around it, in a training with stages.
+#[derive(Module, Debug)]
+pub struct Staged<S: MethodState> {
+    mean: Param<Tensor<1>>,
+    state: S,
+    stages: Stages,
+    #[module(skip)]
+    settings: Arc<Settings>,
+}
+
+#[derive(Clone, Debug)]
+struct Settings {
+    setup: Setup,
+    draws: DefaultDraws,
+    /// Whether the covariance has a start that is not searched for.
+    has_start: bool,
+}
+
+/// A closed-form update in any stage.
+#[derive(Debug)]
+pub enum StagedUpdate<U> {
+    /// Of the first two stages.
+    Stage(StageUpdate),
+    /// Of step number `step` (from 1), in the last stage.
+    Posterior {
+        /// The number of the step.
+        step: u64,
+        /// The method's update.
+        update: U,
+    },
+}
+
+fn context<'a>(setup: &'a Setup, stages: &'a Stages) -> Context<'a> {
+    Context {
+        setup,
+        prior: stages.prior(),
+        stage: stages.stage(),
+        since: stages.posterior_since(),
+    }
+}
+
+fn stage_settings<C: StagedConfig>(config: &BayesianConfig<C>) -> StageSettings {
+    let averaging = match config.method.averaged() {
+        0 => Averaging::None,
+        _ => config.averaging(),
+    };
+    let settings = StageSettings::new(config.train_len, config.mean_stage(), averaging);
+    let settings = match C::State::LEARNS {
+        Learns::ByOptimizer => settings,
+        Learns::AtOnce | Learns::FromSums => {
+            settings.with_adam(config.mean_stage_rate(), config.method.has_start())
+        }
+    };
+    match config.method.burn_in() {
+        Some(steps) => settings.within(steps),
+        None => settings,
+    }
+}
+
+impl<C: StagedConfig> MethodConfig for C {
+    type Algorithm = Staged<C::State>;
+
+    const USES: &'static [&'static str] = <C as StagedConfig>::USES;
+
+    fn validate(config: &BayesianConfig<Self>) -> Result<()> {
+        C::DRAWS.of(config).validate()?;
+        config.method.validate()
+    }
+
+    fn build<M: Module>(config: &BayesianConfig<Self>, model: &M) -> Result<Self::Algorithm> {
+        let setup = Setup::of(config, model)?.with_ess(config.ess);
+        let weights = setup.layout.flatten(model)?;
+        let mean = config.initial_mean().of(weights);
+        let prior = config.prior();
+        let settings = stage_settings(config);
+        let state = config.method.start(Start {
+            model,
+            setup: &setup,
+            prior: &prior.resolve(&setup.layout)?,
+            mean: mean.clone(),
+            is_staged: !settings.mean_stage.is_none(),
+        })?;
+        let average = Average::new(state.iterate(mean.clone()));
+        Ok(Staged {
+            stages: Stages::new(settings, &setup, &prior, average)?,
+            mean: match C::State::LEARNS {
+                Learns::ByOptimizer => trained(mean),
+                Learns::AtOnce | Learns::FromSums => buffer(mean),
+            },
+            state,
+            settings: Arc::new(Settings {
+                setup,
+                draws: C::DRAWS.of(config),
+                has_start: config.method.has_start(),
+            }),
+        })
+    }
+
+    fn memory(
+        config: &BayesianConfig<Self>,
+        weights: usize,
+        optimizer: OptimizerMemory,
+    ) -> MemoryPlan {
+        let draws = C::DRAWS.of(config).count;
+        let mut plan = config.method.memory(weights, draws, optimizer);
+        let averaged = config.method.averaged() * weights;
+        plan.parameters += stage_settings(config).bytes(weights, averaged);
+        plan
+    }
+}
+
+impl<S: MethodState> Staged<S> {
+    /// The method's state.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    pub(super) fn context(&self) -> Context<'_> {
+        context(&self.settings.setup, &self.stages)
+    }
+
+    fn mean(&self) -> Tensor<1> {
+        self.mean.val().without_autodiff()
+    }
+
+    /// The state changed by a function of it and its context.
+    fn with_state(self, change: impl FnOnce(S, Context<'_>) -> S) -> Self {
+        let context = context(&self.settings.setup, &self.stages);
+        let state = change(self.state, context);
+        Self { state, ..self }
+    }
+
+    fn proposal(&self, id: StepId) -> Result<Proposal> {
+        let Settings { setup, draws, .. } = self.settings.as_ref();
+        let (stage, mean) = (self.stages.stage(), self.mean());
+        if stage == Stage::Mean {
+            let noise = id.noise(setup.noise);
+            let weights = mean;
+            return Ok(Proposal::new(id, vec![Draw { weights, noise }]));
+        }
+        let noises = self.stages.noises(setup, id, *draws);
+        self.state.propose(self.context(), mean, id, noises)
+    }
+
+    /// The update of the first two stages.
+    fn stage_update(
+        &self,
+        proposal: &Proposal,
+        gradients: GradientPieces,
+        examples: usize,
+    ) -> Result<Update<StagedUpdate<S::Step>>> {
+        let (context, mean) = (self.context(), self.mean());
+        let signal = match context.stage {
+            Stage::Mean => S::mean_signal,
+            _ => S::scale_signal,
+        };
+        let signal = signal(&self.state, context, mean, proposal, gradients, examples)?;
+        self.update_of(signal, proposal.id.step + 1, examples)
+    }
+
+    fn update_of(
+        &self,
+        signal: StageSignal,
+        step: u64,
+        examples: usize,
+    ) -> Result<Update<StagedUpdate<S::Step>>> {
+        let setup = &self.settings.setup;
+        let mut gradients = GradientsParams::new();
+        match S::LEARNS {
+            Learns::AtOnce => {
+                let (mean, examples) = (self.mean(), examples as u64);
+                return match self.stages.update(setup, step, signal, &mean, examples) {
+                    Ok(update) => Ok(Update::ClosedForm(StagedUpdate::Stage(update))),
+                    Err(error) if error.is_numerical() => Ok(Update::Rejected(error)),
+                    Err(error) => Err(error),
+                };
+            }
+            Learns::FromSums => {
+                self.stages
+                    .register(Some(signal), examples, &self.mean, &mut gradients);
+            }
+            Learns::ByOptimizer => {
+                let share = self.state.share();
+                self.stages
+                    .register_average(signal, share, &self.mean, &mut gradients);
+            }
+        }
+        Ok(Update::Gradients(gradients))
+    }
+
+    /// The update of the last stage.
+    fn posterior_update(
+        &self,
+        proposal: Proposal,
+        gradients: <S::Signal as Gradients>::Values,
+        examples: usize,
+    ) -> Result<Update<StagedUpdate<S::Step>>> {
+        let step = proposal.id.step + 1;
+        let context = self.context();
+        let update = self
+            .state
+            .update(context, &self.mean, proposal, gradients, examples)?;
+        Ok(match update {
+            Update::Gradients(mut sums) => {
+                if S::LEARNS == Learns::FromSums {
+                    self.stages.register(None, examples, &self.mean, &mut sums);
+                }
+                Update::Gradients(sums)
+            }
+            Update::ClosedForm(update) => {
+                Update::ClosedForm(StagedUpdate::Posterior { step, update })
+            }
+            Update::Rejected(error) => Update::Rejected(error),
+        })
+    }
+}
+
+impl<S: MethodState> Algorithm for Staged<S> {
+    type Signal = S::Signal;
+    type Posterior = S::Posterior;
+    type ClosedForm = StagedUpdate<S::Step>;
+
+    fn setup(&self) -> &Setup {
+        &self.settings.setup
+    }
+
+    fn posterior(&self, step: u64) -> Result<S::Posterior> {
+        let context = self.context();
+        let average = self.stages.average();
+        match self.stages.start_so_far(context.setup) {
+            None => self.state.posterior(context, self.mean(), average, step),
+            Some((precision, curvature)) => {
+                let started = self.state.clone().started(context, precision, curvature);
+                started.posterior(context, self.mean(), average, step)
+            }
+        }
+    }
+
+    fn stage(&self) -> Stage {
+        self.stages.stage()
+    }
+
+    fn with_length(self, steps: u64) -> Self {
+        let stages = self.stages.with_length(steps);
+        Self { stages, ..self }
+    }
+
+    fn with_examples(self, examples: u64) -> Self {
+        let stages = self.stages.with_examples(examples);
+        Self { stages, ..self }
+    }
+
+    fn with_ess(self, ess: f64) -> Self {
+        let settings = self.settings.as_ref().clone();
+        let settings = Settings {
+            setup: settings.setup.with_ess(Some(ess)),
+            ..settings
+        };
+        Self {
+            settings: Arc::new(settings),
+            ..self
+        }
+    }
+
+    fn with_prior(self, prior: &Prior) -> Result<Self> {
+        let stages = self.stages.with_prior(&self.settings.setup, prior)?;
+        Ok(Self { stages, ..self })
+    }
+
+    fn perturbs_weights(&self) -> bool {
+        S::PERTURBS_WEIGHTS
+    }
+
+    fn function_prior_use(&self) -> FunctionPriorUse {
+        match S::FUNCTION_PRIOR {
+            FunctionPriorUse::Gradient { .. } => FunctionPriorUse::Gradient {
+                draws: self.settings.draws.count,
+            },
+            other => other,
+        }
+    }
+
+    fn last_mean(&self) -> Option<Tensor<1>> {
+        Some(self.mean())
+    }
+
+    fn wants_state(&self, step: u64) -> Option<&Arc<Layout>> {
+        self.state.wants_state(self.context(), step)
+    }
+
+    fn observe_state(self, step: u64, values: Tensor<1>) -> Self {
+        self.with_state(|state, context| state.observe_state(context, step, values))
+    }
+
+    fn update_from_sum(
+        &self,
+        step: u64,
+        gradients: &mut GradAdaptor,
+    ) -> Result<Option<Self::ClosedForm>> {
+        let (setup, stages, mean) = (&self.settings.setup, &self.stages, &self.mean);
+        let staged = match S::LEARNS {
+            Learns::AtOnce => return Ok(None),
+            Learns::ByOptimizer => stages.update_from_average(setup, step, mean, gradients)?,
+            Learns::FromSums => stages.update_from_sum(setup, step, mean, gradients)?,
+        };
+        if let Some(update) = staged {
+            return Ok(Some(StagedUpdate::Stage(update)));
+        }
+        let device = mean.val().device().inner();
+        let Some(examples) = stages.take_examples(gradients, &device) else {
+            return Ok(None);
+        };
+        let context = self.context();
+        let update = self
+            .state
+            .update_from_sum(context, mean, step, gradients, examples)?;
+        Ok(update.map(|update| StagedUpdate::Posterior { step, update }))
+    }
+
+    fn apply_step(mut self, update: Self::ClosedForm, learning_rate: f64) -> Self {
+        let settings = self.settings.clone();
+        match update {
+            StagedUpdate::Stage(update) => {
+                let (stages, mean, event) = self.stages.apply(&settings.setup, update, self.mean);
+                self.stages = stages;
+                self.mean = mean;
+                match event {
+                    StageEvent::Start(curvature) if !settings.has_start => {
+                        let precision = self.stages.start(&settings.setup, curvature.clone());
+                        self.with_state(|state, context| {
+                            state.started(context, precision, curvature)
+                        })
+                    }
+                    StageEvent::Rescale(factors) => {
+                        self.with_state(|state, context| state.rescaled(context, factors))
+                    }
+                    StageEvent::Start(_) | StageEvent::Nothing => self,
+                }
+            }
+            StagedUpdate::Posterior { step, update } => {
+                let context = context(&settings.setup, &self.stages);
+                let (state, mean) =
+                    self.state
+                        .apply_step(context, self.mean, step, update, learning_rate);
+                let iterate = || state.iterate(mean.val().without_autodiff());
+                self.stages = self.stages.with_iterate(step, iterate);
+                self.mean = mean;
+                self.state = state;
+                self
+            }
+        }
+    }
+}
+
+impl<S: MethodState<Signal = MeanGradients>> FromGradients for Staged<S> {
+    fn propose(&self, id: StepId) -> Result<Proposal> {
+        self.proposal(id)
+    }
+
+    fn step(
+        &self,
+        proposal: Proposal,
+        gradients: GradientPieces,
+        batch_size: usize,
+    ) -> Result<Update<Self::ClosedForm>> {
+        match self.stages.is_learning_posterior() {
+            true => self.posterior_update(proposal, gradients, batch_size),
+            false => self.stage_update(&proposal, gradients, batch_size),
+        }
+    }
+
+    fn after_step(mut self, step: u64) -> Self {
+        if S::LEARNS == Learns::ByOptimizer {
+            let mean = self.mean();
+            let (stages, is_over) = self.stages.with_mean(step, &mean);
+            self.stages = match is_over || step <= stages.posterior_since() {
+                true => stages,
+                false => stages.with_iterate(step, || self.state.iterate(mean)),
+            };
+        }
+        let mean = self.mean.clone();
+        self.with_state(|state, context| state.after_step(context, &mean, step))
+    }
+}
+
+impl<S: MethodState<Signal = ExampleGradients>> FromExamples for Staged<S> {
+    fn propose(&self, id: StepId) -> Result<Proposal> {
+        self.proposal(id)
+    }
+
+    fn stage_step(
+        &self,
+        proposal: &Proposal,
+        gradients: GradientPieces,
+        batch_size: usize,
+    ) -> Option<Result<Update<Self::ClosedForm>>> {
+        let is_over = self.stages.is_learning_posterior();
+        (!is_over).then(|| self.stage_update(proposal, gradients, batch_size))
+    }
+
+    fn step(
+        &self,
+        proposal: Proposal,
+        gradients: ExampleGradients,
+    ) -> Result<Update<Self::ClosedForm>> {
+        let examples = gradients.count() / proposal.draws.len().max(1);
+        self.posterior_update(proposal, gradients, examples)
+    }
+}
