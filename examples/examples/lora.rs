@@ -24,9 +24,8 @@ use burn_bayes::eval::{
     nll,
 };
 use burn_bayes::laplace::{Laplace, Linearized, PriorSharing, Structure};
-use burn_bayes::methods::{InitialDeviation, IvonConfig, MeanStage};
+use burn_bayes::methods::{InitialDeviation, IvonConfig, LearningRates, MeanStage};
 use burn_bayes::prelude::*;
-use burn_bayes::train::Preset;
 use burn_bayes_examples::{
     Arguments, Domain, Sentence, SentenceBatch, SentenceNet, Sentences, is_smoke, probabilities_of,
     sentence_loader,
@@ -61,7 +60,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let base = SentenceNet::new(&device.clone().autodiff());
     let weights = base.num_params();
     let adam = || FusedAdamConfig::new().init();
-    let base = train(base, adam(), Preset::MAP, &source, (50, epochs.div_ceil(6)))?;
+    let base = train(
+        base,
+        adam(),
+        LearningRates::PLAIN,
+        &source,
+        (50, epochs.div_ceil(6)),
+    )?;
     println!("{source_rows} source rows, {rows} target rows, {test_rows} target test rows");
     println!("\nmethod                        accuracy    NLL    ECE   time");
     let start = Instant::now();
@@ -79,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plain = train(
         model.clone(),
         decayed.init(),
-        Preset::MAP,
+        LearningRates::PLAIN,
         &target,
         (BATCH, epochs),
     )?;
@@ -105,45 +110,37 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
 
     let start = Instant::now();
-    let steps = epochs * rows.div_ceil(BATCH);
     // ANCHOR: methods
+    let steps = (epochs * rows.div_ceil(BATCH)) as u64;
     let prior = Prior::isotropic(PRIOR_PRECISION);
-    let vifa = BayesianConfig::new(
-        rows,
-        VifaConfig::new()
-            .with_rank(4)
-            .with_initial_deviation(InitialDeviation::Constant(0.1)),
-    )
-    .with_prior(prior.clone())
-    .with_mean_stage(MeanStage::None)
-    .with_seed(seed)
-    .init(model.clone());
-    let slang = BayesianConfig::new(
-        rows,
-        SlangConfig::new()
-            .with_rank(4)
-            .with_covariance_rate(Preset::SLANG.precision_rate(steps)),
-    )
-    .with_prior(prior.clone())
-    .with_seed(seed)
-    .init(model.clone());
-    let ivon = BayesianConfig::new(
-        rows,
-        IvonConfig::new().with_covariance_rate(Preset::IVON.precision_rate(steps)),
-    )
-    .with_prior(prior)
-    .with_seed(seed)
-    .init(model);
+    let vifa = VifaConfig::new()
+        .with_rank(4)
+        .with_initial_deviation(InitialDeviation::Constant(0.1));
+    let vifa = BayesianConfig::new(rows, vifa)
+        .with_prior(prior.clone())
+        .with_mean_stage(MeanStage::None)
+        .with_seed(seed);
+    let slang = BayesianConfig::new(rows, SlangConfig::new().with_rank(4))
+        .with_prior(prior.clone())
+        .with_steps(steps)
+        .with_seed(seed);
+    let ivon = BayesianConfig::new(rows, IvonConfig::new())
+        .with_prior(prior)
+        .with_steps(steps)
+        .with_seed(seed);
     // ANCHOR_END: methods
-    let random = vifa.layout().len();
-    let vifa = train(vifa, adam(), Preset::VIFA, &target, (BATCH, epochs))?;
-    test.print("VIFA", test.averaged(&vifa.predictor()?)?, start)?;
+    let (rates, bayesian) = (vifa.learning_rates(), vifa.init(model.clone()));
+    let random = bayesian.layout().len();
+    let trained = train(bayesian, adam(), rates, &target, (BATCH, epochs))?;
+    test.print("VIFA", test.averaged(&trained.predictor()?)?, start)?;
     let start = Instant::now();
-    let slang = train(slang, adam(), Preset::SLANG, &target, (BATCH, epochs))?;
-    test.print("SLANG", test.averaged(&slang.predictor()?)?, start)?;
+    let (rates, bayesian) = (slang.learning_rates(), slang.init(model.clone()));
+    let trained = train(bayesian, adam(), rates, &target, (BATCH, epochs))?;
+    test.print("SLANG", test.averaged(&trained.predictor()?)?, start)?;
     let start = Instant::now();
-    let ivon = train(ivon, adam(), Preset::IVON, &target, (BATCH, epochs))?;
-    test.print("IVON", test.averaged(&ivon.predictor()?)?, start)?;
+    let (rates, bayesian) = (ivon.learning_rates(), ivon.init(model));
+    let trained = train(bayesian, adam(), rates, &target, (BATCH, epochs))?;
+    test.print("IVON", test.averaged(&trained.predictor()?)?, start)?;
     println!("\n{random} weights of the adapters are random, {weights} of the base are fixed");
     Ok(())
 }
@@ -152,7 +149,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn train<L>(
     mut model: L,
     mut optimizer: ModuleOptimizer,
-    preset: Preset,
+    rates: LearningRates,
     rows: &[Sentence],
     (batch, epochs): (usize, usize),
 ) -> Result<L, Box<dyn Error>>
@@ -160,9 +157,7 @@ where
     L: Module + TrainStep<Input = SentenceBatch>,
 {
     let loader = sentence_loader(rows.to_vec(), batch, 0, &Device::default().autodiff());
-    let mut rates = preset
-        .learning_rates(epochs * rows.len().div_ceil(batch))
-        .init();
+    let mut rates = rates.over(epochs * rows.len().div_ceil(batch)).init();
     for _ in 0..epochs {
         for batch in loader.iter() {
             let gradients = TrainStep::step(&model, batch?).grads;

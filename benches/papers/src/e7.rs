@@ -140,7 +140,7 @@ fn methods() -> Vec<(String, FitSettings)> {
     ];
     methods.extend(ranked("VIFA", Method::Vifa));
     methods.extend(ranked("SLANG", Method::Slang).map(|(name, settings)| {
-        // The rates of its preset.
+        // Its tuned rates.
         let settings = FitSettings {
             learning_rate: None,
             ..settings

@@ -150,7 +150,7 @@ fn measures(judgement: Option<HoldoutScore>) -> Measures {
 
 /// What a search may have chosen.
 fn choices(settings: &FitSettings) -> Measures {
-    let mut choices = Measures::from([("learning_rate".into(), settings.preset().learning_rate)]);
+    let mut choices = Measures::from([("learning_rate".into(), settings.tuned().learning_rate)]);
     if let PriorPrecision::Given(precision) = settings.prior_precision {
         choices.insert("prior_precision".into(), precision);
     }

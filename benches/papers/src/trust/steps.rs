@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use burn::train::{Interrupter, TrainStep};
 use burn_bayes::BayesianConfig;
-use burn_bayes::methods::{FromGradients, NagvacConfig};
+use burn_bayes::methods::{FromGradients, MethodConfig, NagvacConfig};
 use burn_bayes::posterior::{DenseGaussian, FormKind};
 use burn_bayes::prelude::*;
-use burn_bayes::train::{Preset, Trainer, Unobserved};
+use burn_bayes::train::{Trainer, Unobserved};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
@@ -27,7 +27,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     title: "steps to the best Gaussian with one factor, NAGVAC beside VIFA",
     notes: "The least length of a training, in steps of a sequence that grows by √2, whose posterior q has \
             KL(q‖p) of at most 1.1 times the family's least, with each configuration's defaults and the rates of its \
-            preset. p is the exact posterior of the linear regressions of E3, and of the logistic regressions of E5 \
+            defaults. p is the exact posterior of the linear regressions of E3, and of the logistic regressions of E5 \
             the best full Gaussian by the bound. A training that does not get there counts with the longest length.",
     needs: &[
         "uci_regression",
@@ -164,22 +164,11 @@ fn measure(truth: &Truth, method: &str, training: Training) -> Result<Measures> 
 }
 
 fn vifa(truth: &Truth, training: Training, steps: u64) -> Result<DenseGaussian> {
-    let config = BayesianConfig::new(truth.rows.len(), VifaConfig::new())
-        .with_prior(Prior::isotropic(truth.prior))
-        .with_seed(training.seed);
-    let bayes = config.try_init(truth.model()?)?;
-    truth.trained(bayes, Preset::VIFA, training, steps)
+    truth.trained(VifaConfig::new(), training, steps)
 }
 
 fn nagvac(truth: &Truth, training: Training, steps: u64) -> Result<DenseGaussian> {
-    let config = BayesianConfig::new(
-        truth.rows.len(),
-        NagvacConfig::new().with_covariance_rate(Preset::NAGVAC.precision_rate(steps as usize)),
-    )
-    .with_prior(Prior::isotropic(truth.prior))
-    .with_seed(training.seed);
-    let bayes = config.try_init(truth.model()?)?;
-    truth.trained(bayes, Preset::NAGVAC, training, steps)
+    truth.trained(NagvacConfig::new(), training, steps)
 }
 
 impl Truth {
@@ -188,24 +177,22 @@ impl Truth {
         Ok(LinearModel::new(self.rows.width, self.likelihood, &device))
     }
 
-    fn trained<A>(
-        &self,
-        bayes: Bayesian<LinearModel, A>,
-        preset: Preset,
-        training: Training,
-        steps: u64,
-    ) -> Result<DenseGaussian>
+    fn trained<C>(&self, method: C, training: Training, steps: u64) -> Result<DenseGaussian>
     where
-        A: FromGradients<Posterior = FactorPosterior>,
-        Bayesian<LinearModel, A>: TrainStep<Input = Batch>,
+        C: MethodConfig<Algorithm: FromGradients<Posterior = FactorPosterior>>,
+        Bayesian<LinearModel, C::Algorithm>: TrainStep<Input = Batch>,
     {
+        let config = BayesianConfig::new(self.rows.len(), method)
+            .with_prior(Prior::isotropic(self.prior))
+            .with_seed(training.seed);
+        let bayes = config.try_init(self.model()?)?;
         let device = DeviceName::host()?.autodiff();
         let stream = Stream {
             steps: steps as usize,
             batches: || self.rows.batches(training.batch, training.seed, &device),
         };
         let bayes = bayes.with_interrupter(Interrupter::new());
-        let rates = preset.learning_rates(steps as usize).try_init()?;
+        let rates = config.learning_rates().over(steps as usize).try_init()?;
         let trainer = Trainer::new(bayes, FusedAdamConfig::new().init(), rates).without_row_check();
         let trained = trainer.run(&stream, &mut Unobserved)?.trainer.into_model();
         Ok(trained.try_posterior()?.to_dense()?)

@@ -14,11 +14,6 @@ use super::prior::prior;
 use crate::error::Result;
 use crate::settings::{FitSettings, Method, refused};
 
-/// The number of weights per row from which on the posterior of a network has the library's effective sample size, that of
-/// its weights. With N, that of the rows, the divergence outweighs the likelihood there; with fewer weights, N is better.
-const WIDE: usize = 20;
-/// The largest fraction of a training in which only the mean learns.
-const MEAN_STAGE: f64 = 0.3;
 /// The approximate number of SWAG iterates if the last quarter of training has fewer epochs; many times
 /// more than the factors need.
 const SWAG_ITERATES: u64 = 40;
@@ -50,13 +45,9 @@ impl MethodConfig {
     /// The configuration for a training on `rows` rows of a network with `weights` weights.
     pub(super) fn new(settings: &FitSettings, rows: usize, weights: usize) -> Result<Self> {
         let rank = rank(settings, weights)?.unwrap_or(0);
-        let training = Training {
-            settings,
-            rows,
-            weights,
-        };
-        let (preset, momentum) = (settings.preset(), settings.momentum);
-        let rate = preset.precision_rate(settings.steps(rows));
+        let training = Training { settings, rows };
+        let (tuned, momentum) = (settings.tuned(), settings.momentum);
+        let rate = tuned.covariance_rate();
         // In stages, or in one, as published, if the initial deviation is given.
         let deviation = settings.initial_deviation;
         let constant = deviation.map(InitialDeviation::FanInScaled);
@@ -64,14 +55,14 @@ impl MethodConfig {
         Ok(match settings.method {
             Method::Vifa | Method::MeanField => {
                 let vifa = VifaConfig::new()
-                    .with_initial_deviation(preset.initial_deviation())
+                    .with_initial_deviation(InitialDeviation::FanInScaled(tuned.initial_deviation))
                     .with_clip_norm(settings.clip)
                     .with_rank(rank);
                 Self::Vifa(training.staged(vifa))
             }
             Method::Vafc => {
                 let vafc = VifaConfig::vafc(rank).with_clip_norm(settings.clip);
-                let config = BayesianConfig::paper(rows, vafc).with_draws(preset.draws);
+                let config = BayesianConfig::paper(rows, vafc).with_draws(tuned.draws);
                 let config = config.with_prior(prior(settings, None));
                 Self::Vifa(config.with_seed(settings.seed))
             }
@@ -143,7 +134,6 @@ impl MethodConfig {
 struct Training<'a> {
     settings: &'a FitSettings,
     rows: usize,
-    weights: usize,
 }
 
 impl Training<'_> {
@@ -161,24 +151,19 @@ impl Training<'_> {
     }
 
     fn staged<C>(self, method: C) -> BayesianConfig<C> {
-        let draws = self.settings.preset().draws;
-        let at_most = (MEAN_STAGE * self.settings.steps(self.rows) as f64) as u64;
+        let draws = self.settings.tuned().draws;
         let config = BayesianConfig::new(self.rows, method)
             .with_prior(prior(self.settings, None))
             .with_draws(draws)
-            .with_mean_stage(MeanStage::UntilArrival {
-                at_most: Some(at_most),
-            })
+            .with_steps(self.settings.steps(self.rows) as u64)
             .with_seed(self.settings.seed);
         let config = match draws.is_multiple_of(2) {
             true => config,
             false => config.with_antithetic(false),
         };
-        // N, or the library's default for wide networks.
-        let is_network = !self.settings.model.hidden.is_empty();
-        match is_network && self.weights > WIDE * self.rows {
-            true => config,
-            false => config.with_ess(self.rows as f64),
+        match self.settings.model.hidden.is_empty() {
+            true => config.with_ess(self.rows as f64),
+            false => config,
         }
     }
 
@@ -235,7 +220,7 @@ pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
 
 /// The learning rates of a training on `rows` rows.
 pub(super) fn rates(settings: &FitSettings, rows: usize) -> StagedLearningRate {
-    settings.preset().learning_rates(settings.steps(rows))
+    settings.tuned().learning_rates().over(settings.steps(rows))
 }
 
 #[cfg(test)]

@@ -28,7 +28,6 @@ mod tests;
 use std::ops::ControlFlow;
 
 use burn_bayes::functional::MOST_POINTS;
-use burn_bayes::train::Preset;
 use serde::{Deserialize, Serialize};
 
 pub use algorithms::{network, weights};
@@ -158,8 +157,14 @@ fn trained(
         let model = linear::fit(training_set, settings)?;
         return completed(training_set, settings, model);
     }
-    let decay = settings.preset().decay;
-    if settings.method.is_of_iterates() && decay > 0.0 && decay < Preset::SWAG.decay {
+    let decay = settings.tuned().decay;
+    let slow = FitSettings {
+        decay: None,
+        ..settings.clone()
+    }
+    .tuned()
+    .decay;
+    if settings.method.is_of_iterates() && decay > 0.0 && decay < slow {
         observer.warn(&format!(
             "{} estimates the spread of the weights from the last steps, which so fast a `decay` makes small, \
              so the posterior is too narrow; leave `decay` out",

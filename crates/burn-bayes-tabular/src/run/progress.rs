@@ -117,7 +117,7 @@ impl WatchedRows {
 fn interval(settings: &FitSettings, weights: usize, rows: usize, held_out: usize) -> usize {
     let (weights, rows, held_out) = (weights as f64, rows as f64, held_out as f64);
     let steps = (rows / settings.batch_size as f64).ceil();
-    let epoch = settings.preset().draws as f64 * (steps * STEP + 3.0 * rows * weights);
+    let epoch = settings.tuned().draws as f64 * (steps * STEP + 3.0 * rows * weights);
     let draws = match settings.method {
         Method::Map => 1,
         _ => DRAWS,

@@ -191,10 +191,7 @@ mod tests {
         };
         // Five standard deviations of a fraction of 1/2 in 400 draws are 0.125, and of 1/3 0.118.
         let near = |share: f64, expected: f64| assert!((share - expected).abs() < 0.125, "{share}");
-        near(
-            share(&|settings| settings.preset().learning_rate < 0.1),
-            0.5,
-        );
+        near(share(&|settings| settings.tuned().learning_rate < 0.1), 0.5);
         near(share(&|settings| settings.momentum < 0.7), 0.5);
         near(share(&|settings| settings.rank == Some(3)), 1.0 / 3.0);
         near(share(&|settings| settings.method == Method::Slang), 0.5);
@@ -207,7 +204,7 @@ mod tests {
             0.5,
         );
         for settings in &drawn {
-            assert!((0.01..=1.0).contains(&settings.preset().learning_rate));
+            assert!((0.01..=1.0).contains(&settings.tuned().learning_rate));
             assert!((0.5..=0.9).contains(&settings.momentum));
             assert_eq!(settings.epochs, Some(7));
         }

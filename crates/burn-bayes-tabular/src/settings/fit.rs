@@ -1,6 +1,7 @@
 //! The settings of a fit.
 
-use burn_bayes::train::Preset;
+use burn_bayes::methods::{IvonConfig, LearningRates, MethodConfig, NagvacConfig, Rate, VonConfig};
+use burn_bayes::{SlangConfig, SwagConfig, VifaConfig};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -41,7 +42,7 @@ settings! {
         /// and map) [default: an antithetic pair
         /// with vifa, mean-field, von, ivon and nagvac, otherwise 1].
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Ivon, Nagvac], unless: &[DIRECT]]
-        train_draws: usize, preset draws;
+        train_draws: usize, tuned draws;
         /// Number of weight draws per prediction.
         [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact, FullGaussian]]
         draws: usize = 100;
@@ -55,21 +56,21 @@ settings! {
         /// otherwise 0.01]. With sgd and a variational method the gradient is summed over all training
         /// rows, so divide the rate by their number.
         [alias: Some("lr"), unless: &[DIRECT]]
-        learning_rate: f64, preset learning_rate;
+        learning_rate: f64, tuned learning_rate;
         /// Learning rate of the low-rank factors [default: 0.3 times that of the mean with vifa and a prior over the
         /// weights, otherwise the same].
         [methods: &[Vifa, Vafc], unless: &[("rank", "0"), DIRECT]]
-        factors_learning_rate: f64, preset factors_learning_rate;
+        factors_learning_rate: f64, tuned factors_learning_rate;
         /// Learning rate of the diagonal; with slang, vogn, von and ivon, the weight of a mini-batch in the moving
         /// average of the precision, and with nagvac the rate of the covariance [default: half that of the mean
         /// with vifa and mean-field, or twice it if the prior is a Gaussian process; a tenth with slang, vogn, von and ivon,
         /// 0.3 of it with nagvac, otherwise the same].
         [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Ivon, Nagvac], unless: &[DIRECT]]
-        diagonal_learning_rate: f64, preset diagonal_learning_rate;
+        diagonal_learning_rate: f64, tuned diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
         /// [default: 0.5 with swag, whose last steps should be equal, 0.2 with vifa and mean-field, otherwise 0.1].
         [unless: &[DIRECT]]
-        decay: f64, preset decay;
+        decay: f64, tuned decay;
         /// Momentum (sgd, slang, vogn, von, vadam, ivon and nagvac).
         [unless: &[("optimizer", "adam"), DIRECT]]
         momentum: f64 = 0.9;
@@ -146,7 +147,7 @@ impl FitSettings {
         expect_count("epochs", self.epochs.unwrap_or(1))?;
         expect_count("batch_size", self.batch_size)?;
         expect_count("patience", self.patience.unwrap_or(1))?;
-        expect_at_most("train_draws", self.preset().draws, MOST_TRAIN_DRAWS)?;
+        expect_at_most("train_draws", self.tuned().draws, MOST_TRAIN_DRAWS)?;
         expect_at_most("draws", self.draws, MOST_DRAWS)?;
         expect_at_most("members", self.members, MOST_MEMBERS)?;
         if let PriorPrecision::Given(precision) = self.prior_precision {
@@ -166,7 +167,7 @@ impl FitSettings {
         if let NoisePrecision::Given(precision) = self.noise_precision {
             positive("noise_precision", precision)?;
         }
-        let decay = self.preset().decay;
+        let decay = self.tuned().decay;
         if !(0.0..=f64::MAX).contains(&decay) {
             let problem = format!("is {decay}; it must be finite and not below zero");
             return Err(refused("decay", problem));
@@ -207,7 +208,7 @@ impl FitSettings {
     pub fn identity(&self) -> Self {
         Self {
             checkpoint_every: 0,
-            decay: Some(self.preset().decay),
+            decay: Some(self.tuned().decay),
             ..self.of_one_training()
         }
     }
@@ -238,7 +239,7 @@ impl FitSettings {
     /// The settings that were not given and whose default depends on the method, with their values.
     pub(crate) fn method_defaults(&self) -> Vec<(&'static str, String)> {
         let defaults = MethodDefaults {
-            preset: self.preset(),
+            tuned: self.tuned(),
             rank: self.default_rank(),
         };
         let table = Self::table().into_iter();
@@ -259,16 +260,41 @@ impl FitSettings {
     }
 
     /// The tuned settings of the method, with the given settings in their place.
-    pub fn preset(&self) -> Preset {
-        let mut tuned = match self.method {
-            Vifa | MeanField => Preset::VIFA,
-            Vafc | Laplace | Exact | FullGaussian | Map => Preset::MAP,
-            Swag | FactorAnalysis => Preset::SWAG,
-            Slang | Vogn => Preset::SLANG,
-            Von => Preset::VON,
-            Vadam => Preset::VADAM,
-            Ivon => Preset::IVON,
-            Nagvac => Preset::NAGVAC,
+    pub fn tuned(&self) -> Tuned {
+        let covariance =
+            |rates: LearningRates, rate: Rate| rates.with_covariance(rates.mean, rate.at(0));
+        let rates = match self.method {
+            Vifa | MeanField => VifaConfig::new().learning_rates(),
+            Vafc | Laplace | Exact | FullGaussian | Map | Vadam => LearningRates::PLAIN,
+            Swag | FactorAnalysis => SwagConfig::new(1).learning_rates(),
+            Slang | Vogn => {
+                let slang = SlangConfig::new();
+                covariance(slang.learning_rates(), slang.covariance_rate)
+            }
+            Von => {
+                let von = VonConfig::new();
+                covariance(von.learning_rates(), von.covariance_rate)
+            }
+            Ivon => {
+                let ivon = IvonConfig::new();
+                covariance(ivon.learning_rates(), ivon.covariance_rate)
+            }
+            Nagvac => {
+                let nagvac = NagvacConfig::new();
+                covariance(nagvac.learning_rates(), nagvac.covariance_rate)
+            }
+        };
+        let draws = match self.method {
+            Vifa | MeanField | Von | Ivon | Nagvac => 2,
+            _ => 1,
+        };
+        let mut tuned = Tuned {
+            learning_rate: rates.mean,
+            factors_learning_rate: rates.factors,
+            diagonal_learning_rate: rates.diagonal,
+            decay: rates.decay,
+            initial_deviation: VifaConfig::new().initial_deviation.scale(),
+            draws,
         };
         if self.has_function_divergence() {
             // Wider deviations at the start keep the functions away from those of the process, whose deviations are
@@ -277,22 +303,22 @@ impl FitSettings {
             tuned.diagonal_learning_rate = 2.0 * tuned.learning_rate;
             tuned.initial_deviation = NARROW_DEVIATION;
         }
-        let mut preset = tuned;
-        preset.draws = self.train_draws.unwrap_or(tuned.draws);
-        preset.learning_rate = self.learning_rate.unwrap_or(tuned.learning_rate);
-        let scale = preset.learning_rate / tuned.learning_rate;
+        let mut given = tuned;
+        given.draws = self.train_draws.unwrap_or(tuned.draws);
+        given.learning_rate = self.learning_rate.unwrap_or(tuned.learning_rate);
+        let scale = given.learning_rate / tuned.learning_rate;
         let factors = scale * tuned.factors_learning_rate;
-        preset.factors_learning_rate = self.factors_learning_rate.unwrap_or(factors);
+        given.factors_learning_rate = self.factors_learning_rate.unwrap_or(factors);
         let diagonal = match (self.method, self.prior_precision) {
             // The prior is learned from deviations that must have arrived.
             (Vifa | MeanField, PriorPrecision::Learned(_)) => ARRIVING_RATE,
             _ => tuned.diagonal_learning_rate,
         };
         let diagonal = scale * diagonal;
-        preset.diagonal_learning_rate = self.diagonal_learning_rate.unwrap_or(diagonal);
-        preset.decay = self.decay.unwrap_or(tuned.decay);
-        preset.initial_deviation = self.initial_deviation.unwrap_or(tuned.initial_deviation);
-        preset
+        given.diagonal_learning_rate = self.diagonal_learning_rate.unwrap_or(diagonal);
+        given.decay = self.decay.unwrap_or(tuned.decay);
+        given.initial_deviation = self.initial_deviation.unwrap_or(tuned.initial_deviation);
+        given
     }
 
     /// Whether the method minimises the divergence of functions from a Gaussian process.
@@ -322,6 +348,41 @@ impl FitSettings {
     /// The number of steps of an epoch of this number of rows.
     pub(crate) fn steps_of_epoch(&self, rows: usize) -> usize {
         rows.div_ceil(self.batch_size)
+    }
+}
+
+/// The settings whose default depends on the method.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tuned {
+    /// The learning rate of the mean.
+    pub learning_rate: f64,
+    /// That of the factors.
+    pub factors_learning_rate: f64,
+    /// That of the diagonal, or the initial rate of the covariance.
+    pub diagonal_learning_rate: f64,
+    /// The decay time constant of the learning rates, as a fraction of training; 0 for constant rates.
+    pub decay: f64,
+    /// The initial posterior standard deviation of a weight, times the square root of its fan-in.
+    pub initial_deviation: f64,
+    /// The number of weight draws per training step.
+    pub draws: usize,
+}
+
+impl Tuned {
+    /// The learning rates of a training.
+    pub fn learning_rates(&self) -> LearningRates {
+        LearningRates::new(self.learning_rate)
+            .with_covariance(self.factors_learning_rate, self.diagonal_learning_rate)
+            .with_decay(self.decay)
+    }
+
+    /// The rate of the covariance.
+    pub fn covariance_rate(&self) -> Rate {
+        let rate = self.diagonal_learning_rate.min(1.0);
+        match self.decay > 0.0 {
+            true => Rate::tuned(rate).with_time_constant(self.decay),
+            false => Rate::Constant(rate),
+        }
     }
 }
 
@@ -531,7 +592,7 @@ mod tests {
                 decay,
                 ..FitSettings::default()
             };
-            let decay = settings.preset().decay;
+            let decay = settings.tuned().decay;
             assert_eq!(settings.identity().decay, Some(decay));
             decay
         };

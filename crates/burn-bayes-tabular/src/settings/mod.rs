@@ -17,7 +17,7 @@ pub use choices::{
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};
 pub use device::DeviceName;
-pub use fit::{FitSettings, refused};
+pub use fit::{FitSettings, Tuned, refused};
 pub(crate) use fit::{MOST_DRAWS, expect_at_most, expect_count, listed};
 pub use prior::PriorName;
 pub use table::{Choice, Kind, MethodDefaults, Setting, SettingValue};

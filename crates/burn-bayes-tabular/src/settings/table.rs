@@ -5,9 +5,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use burn_bayes::train::Preset;
-
 use super::choices::Method;
+use super::fit::Tuned;
 
 /// A setting, as a program may offer it.
 #[derive(Clone, Debug)]
@@ -78,7 +77,7 @@ impl SettingValue for bool {
 #[derive(Clone, Copy, Debug)]
 pub struct MethodDefaults {
     /// The tuned settings.
-    pub preset: Preset,
+    pub tuned: Tuned,
     /// The rank of a posterior with at least as many weights.
     pub rank: usize,
 }
@@ -90,7 +89,7 @@ pub(super) fn parsed<T: SettingValue>(text: &str) -> Result<T, String> {
 /// Defines a structure of settings with its table.
 ///
 /// A field with a default is a value; one without is an `Option`, and may name its default in the
-/// [`Preset`] of a method. Every type is a [`SettingValue`] that serde reads and writes.
+/// [`Tuned`] settings of a method. Every type is a [`SettingValue`] that serde reads and writes.
 macro_rules! settings {
     (
         $(#[$meta:meta])*
@@ -99,7 +98,7 @@ macro_rules! settings {
                 $(#[doc = $doc:literal])+
                 $([$($key:ident: $value:expr),+])?
                 $field:ident: $type:ty $(= $default:expr)?
-                    $(, preset $preset:ident)? $(, formerly $former:literal)?;
+                    $(, tuned $tuned:ident)? $(, formerly $former:literal)?;
             )+
         }
     ) => {
@@ -125,7 +124,7 @@ macro_rules! settings {
             pub fn table() -> Vec<$crate::settings::Setting> {
                 vec![$($crate::settings::Setting {
                     $($($key: $value,)+)?
-                    $(method_default: Some(|defaults| defaults.preset.$preset.to_string()),)?
+                    $(method_default: Some(|defaults| defaults.tuned.$tuned.to_string()),)?
                     $(former: Some($former),)?
                     ..$crate::settings::table::blank::<$type>(
                         stringify!($field),

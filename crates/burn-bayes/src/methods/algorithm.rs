@@ -18,9 +18,9 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use burn::module::{Module, ModuleDisplay, Param, ParamGroup, RunningState};
+use burn::module::{Module, ModuleDisplay, ParamGroup, RunningState};
 use burn::optim::{GradAdaptor, GradientsParams};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use burn_bayes_graph::{ExampleGradients, Layout};
 
 use super::function_terms::FunctionTerms;
@@ -66,6 +66,9 @@ pub enum MeanGradients {}
 /// Signal: the weights that an ordinary optimiser passes through.
 #[derive(Clone, Copy, Debug)]
 pub enum Iterates {}
+
+/// The number of weights for each example from which on the effective sample size is that of the weights.
+const WIDE: usize = 20;
 
 /// What every algorithm is set up with.
 #[derive(Clone, Debug)]
@@ -113,13 +116,17 @@ impl Setup {
         Ok(Self { settings, ..setup })
     }
 
-    /// With an effective sample size, by default the larger of the numbers of examples and of weights. A Gaussian with
-    /// independent weights pays for each weight that the data determine with some nats of divergence. With more weights
-    /// than examples these outweigh the likelihood, and the optimum is the prior, whose predictions are useless.
+    /// With an effective sample size, by default the number of examples, or that of weights in a wide model. A Gaussian with
+    /// independent weights pays for each weight that the data determine with some nats of divergence. With many more
+    /// weights than examples these outweigh the likelihood, and the optimum is the prior, whose predictions are useless.
     pub(crate) fn with_ess(self, ess: Option<f64>) -> Self {
-        let most = self.train_len.max(self.layout.len());
+        let (examples, weights) = (self.train_len, self.layout.len());
+        let default = match weights > WIDE * examples {
+            true => weights,
+            false => examples,
+        };
         Self {
-            ess: ess.unwrap_or(most as f64),
+            ess: ess.unwrap_or(default as f64),
             ..self
         }
     }

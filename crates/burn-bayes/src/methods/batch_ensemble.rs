@@ -48,7 +48,7 @@ use super::algorithm::{
 };
 use super::checks::{counts, positive};
 use super::samples::{member_statistics, point};
-use super::settings::{BayesianConfig, MethodConfig};
+use super::settings::{BayesianConfig, LearningRates, MethodConfig};
 use super::start::trained;
 use crate::error::Result;
 use crate::memory::{MemoryPlan, OptimizerMemory};
@@ -90,6 +90,11 @@ impl MethodConfig for BatchEnsembleConfig {
     type Algorithm = BatchEnsemble;
 
     const USES: &'static [&'static str] = &["ess", "prior"];
+
+    fn learning_rates(&self) -> LearningRates {
+        // A step moves the shared matrices and both of a member's vectors.
+        LearningRates::new(0.005)
+    }
 
     fn validate(BayesianConfig { method, .. }: &BayesianConfig<Self>) -> Result<()> {
         counts([("members", method.members)])?;

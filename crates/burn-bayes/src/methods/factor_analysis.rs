@@ -45,7 +45,7 @@ use self::latent::{Latent, blend, inverse_root};
 use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
 use super::checks::counts;
 use super::iterate_schedule::IterateSchedule;
-use super::settings::{BayesianConfig, MethodConfig};
+use super::settings::{BayesianConfig, LearningRates, MethodConfig};
 use super::start::{buffer, updated};
 use crate::algebra::{AlgebraError, SquareMatrix};
 use crate::error::{Error, Result};
@@ -85,6 +85,10 @@ impl MethodConfig for FactorAnalysisConfig {
     type Algorithm = FactorAnalysis;
 
     const USES: &'static [&'static str] = &[];
+
+    fn learning_rates(&self) -> LearningRates {
+        LearningRates::ITERATES
+    }
 
     fn validate(BayesianConfig { method, .. }: &BayesianConfig<Self>) -> Result<()> {
         counts([

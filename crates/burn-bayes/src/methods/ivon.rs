@@ -47,7 +47,7 @@ use super::average::Average;
 use super::checks::{above_zero, fraction, positive};
 use super::method_state::{Context, Learns, MethodState, StagedConfig, Start, take_sum};
 use super::rate::Rate;
-use super::settings::DefaultDraws;
+use super::settings::{DefaultDraws, LearningRates};
 use super::staged::Staged;
 use super::stages::{NARROW, averaged};
 use super::start::{buffer, updated};
@@ -77,7 +77,7 @@ pub struct IvonConfig {
     pub momentum: f64,
     /// ρ = 1−β₂, the weight of a step in the average of the Hessian. Paper: 0.00001, for hundreds of thousands
     /// of steps.
-    #[config(default = "Rate::Constant(0.01)")]
+    #[config(default = "Rate::tuned(0.01)")]
     pub covariance_rate: Rate,
     /// h₀, the initial Hessian of the mean negative log-likelihood; by default that of the squared gradients at the
     /// end of the first stage, or 1 without a first stage. Paper: a constant, 1 in its program.
@@ -107,6 +107,10 @@ impl StagedConfig for IvonConfig {
     type State = IvonState;
 
     const DRAWS: DefaultDraws = DefaultDraws::PAIR;
+
+    fn learning_rates(&self) -> LearningRates {
+        LearningRates::new(0.1)
+    }
 
     fn validate(&self) -> Result<()> {
         fraction("momentum", self.momentum)?;

@@ -30,7 +30,7 @@ pub enum MeanStage {
     /// powers of two.
     UntilArrival {
         /// The largest number of steps; by default two passes over the training examples, or 256 steps if
-        /// those are fewer, and at most two fifths of a training whose length is known.
+        /// those are fewer; three tenths of a training whose length is known.
         at_most: Option<u64>,
     },
 }
@@ -40,8 +40,8 @@ pub enum MeanStage {
 const MOST_PASSES: usize = 2;
 /// The least value of this limit, in steps: a few passes over few examples get a mean nowhere.
 const LEAST_LIMIT: u64 = 256;
-/// The largest part of a training, if its length is known.
-const MOST_OF_TRAINING: f64 = 0.4;
+/// This limit, as a part of a training whose length is known.
+const MOST_OF_TRAINING: f64 = 0.3;
 
 impl MeanStage {
     /// Whether there is no such stage.
@@ -55,11 +55,10 @@ impl MeanStage {
         let passes = (MOST_PASSES * train_len) as u64;
         // The size of mini-batches may be unknown.
         let passes = passes.checked_div(examples).unwrap_or(0);
-        let most = passes.max(LEAST_LIMIT);
-        let most = length.map_or(most, |steps| {
-            let part = (MOST_OF_TRAINING * steps as f64) as u64;
-            most.min(part.max(1))
-        });
+        let most = match length {
+            Some(steps) => ((MOST_OF_TRAINING * steps as f64) as u64).max(1),
+            None => passes.max(LEAST_LIMIT),
+        };
         match self {
             Self::UntilArrival { at_most } => Self::UntilArrival {
                 at_most: Some(at_most.unwrap_or(most)),

@@ -13,7 +13,7 @@ use super::algorithm::{
     FunctionPriorUse, GradientPieces, MeanGradients, Proposal, Setup, Stage, StepId, Update, joined,
 };
 use super::average::{Average, Iterate};
-use super::settings::DefaultDraws;
+use super::settings::{DefaultDraws, LearningRates};
 use super::stages::StageSignal;
 use crate::error::Result;
 use crate::memory::{MemoryPlan, OptimizerMemory};
@@ -57,6 +57,8 @@ pub struct Context<'a> {
     pub stage: Stage,
     /// The step after which the last stage began, or 0.
     pub since: u64,
+    /// The number of steps of the whole training, if it is known.
+    pub length: Option<u64>,
 }
 
 /// What a state begins from.
@@ -81,6 +83,11 @@ pub trait StagedConfig: Clone + Debug + Send + Sync + 'static {
 
     /// The draws of a step in the last stage.
     const DRAWS: DefaultDraws;
+
+    /// See [`MethodConfig::learning_rates`](super::settings::MethodConfig::learning_rates).
+    fn learning_rates(&self) -> LearningRates {
+        LearningRates::PLAIN
+    }
 
     /// The shared settings that it uses, by name, of those that not all methods use.
     const USES: &'static [&'static str] = &[

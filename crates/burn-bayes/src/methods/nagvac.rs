@@ -70,7 +70,7 @@ use crate::posterior::FactorPosterior;
 #[non_exhaustive]
 pub struct NagvacConfig {
     /// ρ, the learning rate of b and c. Paper: that of the mean.
-    #[config(default = "Rate::Constant(0.01)")]
+    #[config(default = "Rate::tuned(0.03)")]
     pub covariance_rate: Rate,
     /// The decay of the average of the natural gradients. Paper: 0.6 to 0.9.
     #[config(default = 0.9)]
@@ -299,13 +299,13 @@ impl MethodState for NagvacState {
 
     fn apply_step(
         self,
-        _context: Context<'_>,
+        context: Context<'_>,
         mean: Param<Tensor<1>>,
         step: u64,
         update: NagvacStep,
         learning_rate: f64,
     ) -> (Self, Param<Tensor<1>>) {
-        self.with_natural_step(mean, step, update, learning_rate)
+        self.with_natural_step(context, mean, step, update, learning_rate)
     }
 
     fn iterate(&self, mean: Tensor<1>) -> Iterate {

@@ -34,14 +34,73 @@ pub enum Rate {
         /// p.
         power: f64,
     },
+    /// η (1 + t/(s T))^−p in a training of T steps; η where T is not known.
+    Decaying {
+        /// η.
+        initial: f64,
+        /// s, the time constant as a fraction of the training.
+        time_constant: f64,
+        /// p.
+        power: f64,
+    },
 }
 
+/// The power with which tuned rates decay.
+pub(crate) const DECAY_POWER: f64 = 0.75;
+
 impl Rate {
+    /// The tuned decay from η, with a time constant of a tenth of the training.
+    pub const fn tuned(initial: f64) -> Self {
+        Self::Decaying {
+            initial,
+            time_constant: 0.1,
+            power: DECAY_POWER,
+        }
+    }
+
+    /// With this time constant, in the unit that the rate has it in.
+    #[must_use]
+    pub fn with_time_constant(self, to: f64) -> Self {
+        match self {
+            Self::Power { initial, power, .. } => Self::Power {
+                initial,
+                time_constant: to,
+                power,
+            },
+            Self::Decaying { initial, power, .. } => Self::Decaying {
+                initial,
+                time_constant: to,
+                power,
+            },
+            rate => rate,
+        }
+    }
+
+    /// The rate in a training of this number of steps, if it is known.
+    #[must_use]
+    pub fn within(self, steps: Option<u64>) -> Self {
+        match (self, steps) {
+            (
+                Self::Decaying {
+                    initial,
+                    time_constant,
+                    power,
+                },
+                Some(steps),
+            ) => Self::Power {
+                initial,
+                time_constant: time_constant * steps as f64,
+                power,
+            },
+            (rate, _) => rate,
+        }
+    }
+
     /// The rate after `step` steps.
     pub fn at(self, step: u64) -> f64 {
         let time = step as f64;
         match self {
-            Self::Constant(rate) => rate,
+            Self::Constant(rate) | Self::Decaying { initial: rate, .. } => rate,
             Self::Power {
                 initial,
                 time_constant,
@@ -56,6 +115,11 @@ impl Rate {
         let (initial, is_falling) = match self {
             Self::Constant(rate) => (rate, true),
             Self::Power {
+                initial,
+                time_constant,
+                power,
+            }
+            | Self::Decaying {
                 initial,
                 time_constant,
                 power,
@@ -99,6 +163,19 @@ mod tests {
         };
         assert_eq!([0, 1, 3].map(|t| reciprocal.at(t)), [0.05, 0.025, 0.005]);
         assert_eq!(Rate::Constant(0.3).at(1_000_000), 0.3);
+    }
+
+    #[test]
+    fn a_rate_decays_with_the_length_of_the_training() {
+        let rate = Rate::Decaying {
+            initial: 0.2,
+            time_constant: 0.5,
+            power: 1.0,
+        };
+        assert_eq!([rate.at(0), rate.at(900)], [0.2, 0.2]);
+        let rate = rate.within(Some(20));
+        assert_eq!([rate.at(0), rate.at(10)], [0.2, 0.1]);
+        assert_eq!(rate.within(Some(7)), rate);
     }
 
     #[test]

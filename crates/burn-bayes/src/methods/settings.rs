@@ -38,7 +38,8 @@ pub struct BayesianConfig<C> {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
     /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from the prior;
-    /// by default the larger of N and the number of weights. A larger one gives a narrower posterior. The papers have N.
+    /// by default N, or the number of weights if that is over 20 N. A larger one gives a narrower posterior. The papers
+    /// have N.
     pub ess: Option<f64>,
     /// α, the precision of the prior over the weights; by default isotropic and 1.
     pub prior: Option<Prior>,
@@ -54,6 +55,9 @@ pub struct BayesianConfig<C> {
     pub mean_stage_rate: Option<f64>,
     /// The average of the iterates that is the posterior; by default of the recent ones.
     pub averaging: Option<Averaging>,
+    /// The number of optimiser steps of the whole training, if it is known, for rates that decay and the first stage. A
+    /// [`Trainer`](crate::train::Trainer) sets it by itself.
+    pub steps: Option<u64>,
     /// The parameters that get a posterior; the others stay point estimates.
     pub group: ParamGroup,
     /// Seed of every draw.
@@ -76,6 +80,7 @@ impl<C> BayesianConfig<C> {
             mean_stage: None,
             mean_stage_rate: None,
             averaging: None,
+            steps: None,
             group: ParamGroup::all(),
             seed: 0,
             noise: NoiseSource::Host,
@@ -156,6 +161,13 @@ impl<C> BayesianConfig<C> {
         self
     }
 
+    /// Sets the number of optimiser steps of the whole training.
+    #[must_use]
+    pub fn with_steps(mut self, steps: u64) -> Self {
+        self.steps = Some(steps);
+        self
+    }
+
     /// Sets the parameters that get a posterior.
     #[must_use]
     pub fn with_group(mut self, group: ParamGroup) -> Self {
@@ -194,6 +206,11 @@ impl<C: MethodConfig> BayesianConfig<C> {
     /// The memory needed to train `weights` weights, without the model's activations.
     pub fn memory(&self, weights: usize, optimizer: OptimizerMemory) -> MemoryPlan {
         C::memory(self, weights, optimizer)
+    }
+
+    /// The tuned learning rates of the method.
+    pub fn learning_rates(&self) -> LearningRates {
+        self.method.learning_rates()
     }
 
     /// The algorithm for the weights of `model`.
@@ -296,6 +313,63 @@ impl DefaultDraws {
     }
 }
 
+/// The learning rates of a method that were chosen on small networks and tables (`benches/TUNING.md`), and their decay.
+///
+/// ```
+/// use burn_bayes::{BayesianConfig, SlangConfig};
+///
+/// let config = BayesianConfig::new(455, SlangConfig::new());
+/// let rates = config.learning_rates().over(2_000).init();
+/// // Learner::new(config.init(model), optimizer, rates)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LearningRates {
+    /// That of the mean, and of an ordinary training.
+    pub mean: f64,
+    /// That of the factors, where the user's optimiser trains them.
+    pub factors: f64,
+    /// That of the diagonal, where the user's optimiser trains it.
+    pub diagonal: f64,
+    /// The decay time constant, as a fraction of the training; 0 for constant rates.
+    pub decay: f64,
+}
+
+impl LearningRates {
+    /// Those of an ordinary training by Adam.
+    pub const PLAIN: Self = Self::new(0.01);
+
+    /// The same rate for everything, and the decay of an ordinary training.
+    pub const fn new(mean: f64) -> Self {
+        Self {
+            mean,
+            factors: mean,
+            diagonal: mean,
+            decay: 0.1,
+        }
+    }
+
+    /// With this decay.
+    #[must_use]
+    pub const fn with_decay(self, decay: f64) -> Self {
+        Self { decay, ..self }
+    }
+
+    /// With other rates of factors and diagonal.
+    #[must_use]
+    pub const fn with_covariance(self, factors: f64, diagonal: f64) -> Self {
+        Self {
+            factors,
+            diagonal,
+            ..self
+        }
+    }
+
+    /// Those of SWAG and factor analysis: the covariance is that of the last steps, whose size a slow decay leaves nearly
+    /// constant.
+    pub(crate) const ITERATES: Self = Self::PLAIN.with_decay(0.5);
+}
+
 /// The settings of a method: what its equations name, and nothing else.
 ///
 /// The functions are called by [`BayesianConfig`], which adds what all methods share.
@@ -305,6 +379,11 @@ pub trait MethodConfig: Clone + Debug {
 
     /// The shared settings that it uses, by name, of those that not all methods use.
     const USES: &'static [&'static str];
+
+    /// The tuned learning rates.
+    fn learning_rates(&self) -> LearningRates {
+        LearningRates::PLAIN
+    }
 
     /// Checks the settings of the method. The error names the field.
     fn validate(config: &BayesianConfig<Self>) -> Result<()>;

@@ -11,7 +11,7 @@
 //!
 //! At equilibrium, every weight that the data determine adds T/2 nats to the loss of the N examples together, so with
 //! many more weights than examples the samples of the posterior itself predict little. As for the other methods, λ is
-//! by default the larger of N and the number of weights.
+//! by default N, or the number of weights if that is over 20 N.
 //!
 //! **Stages.** Gradient descent takes long to a mode, and its largest rate depends on the layers. So Adam trains the weights
 //! first, and then the variances σ² of a Gaussian around them are found ([stages](super::stages)). P = λσ² stays: with it, ℓ is a
@@ -48,7 +48,7 @@ use super::average::Average;
 use super::checks::{above_zero, counts, not_negative};
 use super::method_state::{Context, Learns, MethodState, StagedConfig, Start, take_sum};
 use super::samples::Samples;
-use super::settings::DefaultDraws;
+use super::settings::{DefaultDraws, LearningRates};
 use super::staged::Staged;
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
@@ -108,6 +108,15 @@ impl StagedConfig for SghmcConfig {
         "mean_stage",
         "mean_stage_rate",
     ];
+
+    fn learning_rates(&self) -> LearningRates {
+        // A step of SGHMC is that of SGLD divided by the friction.
+        let rate = match self.friction < 1.0 {
+            true => 0.0005,
+            false => 0.002,
+        };
+        LearningRates::new(rate).with_decay(0.0)
+    }
 
     fn validate(&self) -> Result<()> {
         counts([("max_samples", self.max_samples)])?;

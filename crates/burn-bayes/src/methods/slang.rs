@@ -38,7 +38,7 @@ use super::algorithm::{FromCurvature, Proposal, Update};
 use super::method_state::{Context, StagedConfig, Start};
 use super::natural::{Natural, NaturalConfig, NaturalSettings, NaturalStep};
 use super::rate::Rate;
-use super::settings::DefaultDraws;
+use super::settings::{DefaultDraws, LearningRates};
 use super::staged::Staged;
 use super::stages::with_function_gradient;
 use super::start::InitialDeviation;
@@ -66,7 +66,7 @@ pub struct SlangConfig {
     #[config(default = 1)]
     pub rank: usize,
     /// β, the weight of a mini-batch in the precision. Paper: the learning rate of the mean.
-    #[config(default = "Rate::Constant(0.01)")]
+    #[config(default = "Rate::tuned(0.01)")]
     pub covariance_rate: Rate,
     /// m, the momentum of the mean, an average over about 1/(1−m) steps. Paper's networks: 0.9.
     #[config(default = 0.9)]
@@ -106,6 +106,10 @@ impl StagedConfig for SlangConfig {
     type State = Natural<Self>;
 
     const DRAWS: DefaultDraws = DefaultDraws::ONE;
+
+    fn learning_rates(&self) -> LearningRates {
+        LearningRates::new(0.1)
+    }
 
     fn validate(&self) -> Result<()> {
         self.natural().validate()?;
@@ -189,7 +193,8 @@ impl SlangConfig {
         gradient: Tensor<1>,
         scale: f64,
     ) -> Result<NaturalStep> {
-        let rate = self.covariance_rate.at(proposal.id.step);
+        let rate = self.covariance_rate.within(context.length);
+        let rate = rate.at(proposal.id.step);
         let square_scale = rate * scale;
         let function = proposal.function.as_ref();
         let function = function.and_then(|terms| terms.rows.clone());

@@ -17,7 +17,7 @@ use super::algorithm::{
 };
 use super::average::{Average, Averaging};
 use super::method_state::{Context, Gradients, Learns, MethodState, StagedConfig, Start};
-use super::settings::{BayesianConfig, DefaultDraws, MethodConfig};
+use super::settings::{BayesianConfig, DefaultDraws, LearningRates, MethodConfig};
 use super::stages::{StageEvent, StageSettings, StageSignal, StageUpdate, Stages};
 use super::start::{buffer, trained};
 use crate::error::Result;
@@ -62,6 +62,7 @@ fn context<'a>(setup: &'a Setup, stages: &'a Stages) -> Context<'a> {
         prior: stages.prior(),
         stage: stages.stage(),
         since: stages.posterior_since(),
+        length: stages.length(),
     }
 }
 
@@ -88,6 +89,10 @@ impl<C: StagedConfig> MethodConfig for C {
 
     const USES: &'static [&'static str] = <C as StagedConfig>::USES;
 
+    fn learning_rates(&self) -> LearningRates {
+        StagedConfig::learning_rates(self)
+    }
+
     fn validate(config: &BayesianConfig<Self>) -> Result<()> {
         C::DRAWS.of(config).validate()?;
         config.method.validate()
@@ -107,8 +112,12 @@ impl<C: StagedConfig> MethodConfig for C {
             is_staged: !settings.mean_stage.is_none(),
         })?;
         let average = Average::new(state.iterate(mean.clone()));
+        let stages = Stages::new(settings, &setup, &prior, average)?;
         Ok(Staged {
-            stages: Stages::new(settings, &setup, &prior, average)?,
+            stages: match config.steps {
+                Some(steps) => stages.with_length(steps),
+                None => stages,
+            },
             mean: match C::State::LEARNS {
                 Learns::ByOptimizer => trained(mean),
                 Learns::AtOnce | Learns::FromSums => buffer(mean),

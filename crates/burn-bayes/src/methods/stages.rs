@@ -187,14 +187,18 @@ impl Stages {
         })
     }
 
-    /// In a training of this number of steps, the first stage takes at most two fifths of them, unless its
-    /// end is set.
+    /// In a training of this number of steps, unless it is known already.
     #[must_use]
     pub(crate) fn with_length(self, steps: u64) -> Self {
         Self {
-            length: Some(steps),
+            length: self.length.or(Some(steps)),
             ..self
         }
+    }
+
+    /// The number of steps of the whole training, if it is known.
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.length
     }
 
     pub(crate) fn stage(&self) -> Stage {

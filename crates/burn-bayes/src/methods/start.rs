@@ -47,7 +47,7 @@ pub enum InitialDeviation {
 
 impl InitialDeviation {
     /// The constant, or the factor of 1/√fan-in.
-    pub(crate) fn scale(self) -> f64 {
+    pub fn scale(self) -> f64 {
         match self {
             Self::Constant(scale) | Self::FanInScaled(scale) => scale,
         }

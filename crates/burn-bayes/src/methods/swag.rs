@@ -28,7 +28,7 @@ use burn::tensor::Tensor;
 use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
 use super::checks::counts;
 use super::iterate_schedule::IterateSchedule;
-use super::settings::{BayesianConfig, MethodConfig};
+use super::settings::{BayesianConfig, LearningRates, MethodConfig};
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
 use crate::kernels::composed::at_least;
@@ -89,6 +89,10 @@ impl MethodConfig for SwagConfig {
     type Algorithm = Swag;
 
     const USES: &'static [&'static str] = &[];
+
+    fn learning_rates(&self) -> LearningRates {
+        LearningRates::ITERATES
+    }
 
     fn validate(BayesianConfig { method, .. }: &BayesianConfig<Self>) -> Result<()> {
         counts([("start", method.start), ("interval", method.interval)])?;

@@ -47,7 +47,7 @@ use super::algorithm::{
 use super::average::{Average, Iterate};
 use super::checks::{counts, positive};
 use super::method_state::{Context, Learns, MethodState, StagedConfig, Start};
-use super::settings::DefaultDraws;
+use super::settings::{DefaultDraws, LearningRates};
 use super::staged::Staged;
 use super::stages::StageSignal;
 use super::start::{InitialDeviation, orthogonal_rows, trained, trained_value};
@@ -126,6 +126,12 @@ impl StagedConfig for VifaConfig {
     type State = VifaState;
 
     const DRAWS: DefaultDraws = DefaultDraws::PAIR;
+
+    fn learning_rates(&self) -> LearningRates {
+        // Noise that moves the factors of thousands of weights costs more than slow factors do.
+        let rates = LearningRates::PLAIN.with_covariance(0.003, 0.005);
+        rates.with_decay(0.2)
+    }
 
     fn validate(&self) -> Result<()> {
         positive("initial_deviation", self.initial_deviation.scale())?;

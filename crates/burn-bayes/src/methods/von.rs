@@ -50,7 +50,7 @@ use super::algorithm::{
 use super::method_state::{Context, StagedConfig, Start};
 use super::natural::{Natural, NaturalConfig, NaturalSettings, NaturalStep};
 use super::rate::Rate;
-use super::settings::DefaultDraws;
+use super::settings::{DefaultDraws, LearningRates};
 use super::staged::Staged;
 use super::stages::{averaged, with_function_gradient};
 use super::start::InitialDeviation;
@@ -94,7 +94,7 @@ pub struct VonConfig {
     pub curvature: Curvature,
     /// β, the weight of a mini-batch in the precision; smaller values reduce its variation between
     /// steps. Paper: the learning rate of the mean.
-    #[config(default = "Rate::Constant(0.01)")]
+    #[config(default = "Rate::tuned(0.01)")]
     pub covariance_rate: Rate,
     /// The momentum m of the mean, an average over about 1/(1−m) steps. Paper: 0.
     #[config(default = 0.9)]
@@ -122,6 +122,10 @@ impl StagedConfig for VonConfig {
     type State = Natural<Self>;
 
     const DRAWS: DefaultDraws = DefaultDraws::PAIR;
+
+    fn learning_rates(&self) -> LearningRates {
+        LearningRates::new(0.1)
+    }
 
     fn validate(&self) -> Result<()> {
         self.natural().validate()?;
@@ -215,7 +219,8 @@ impl NaturalConfig for VonConfig {
                 averaged(products)? / deviation(&parts).mul_scalar(2.0 * probe)
             }
         };
-        let rate = self.covariance_rate.at(proposal.id.step);
+        let rate = self.covariance_rate.within(context.length);
+        let rate = rate.at(proposal.id.step);
         let alpha = context.prior.expanded(&parts.mean.device());
         let target = curvature.mul_scalar(ess) + alpha.clone();
         let function = proposal.function.as_ref();

@@ -25,7 +25,6 @@ mod own_loss;
 mod own_optimize;
 mod parts;
 mod post_hoc;
-mod preset;
 mod self_check;
 mod staging;
 mod trainer;
@@ -40,7 +39,6 @@ pub(crate) use gather::one_by_one;
 pub use gather_per_example::ExampleLoss;
 pub use parts::VifaPart;
 pub use post_hoc::PostHoc;
-pub use preset::Preset;
 pub use staging::{RateSchedule, StagedLearningRate};
 pub use trainer::{
     BatchLoss, Batches, Checkpoint, CheckpointTime, EpochSummary, Trainer, TrainerModel,

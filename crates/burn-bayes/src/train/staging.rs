@@ -29,7 +29,7 @@ use burn::optim::lr_scheduler::{LrScheduler, LrSchedulerRecord};
 
 use super::parts::VifaPart;
 use crate::error::{Error, Result};
-use crate::methods::Rate;
+use crate::methods::{DECAY_POWER, LearningRates, Rate};
 
 /// Separate learning rates for the mean, the factors and the log-variance of a posterior; training
 /// starts with the mean alone.
@@ -122,6 +122,16 @@ impl StagedLearningRate {
             decay_from: (self.mean_only_steps + self.ramp_steps) as u64,
             step: 0,
         })
+    }
+}
+
+impl LearningRates {
+    /// The schedule of a training of this number of steps.
+    pub fn over(&self, steps: usize) -> StagedLearningRate {
+        let time_constant = self.decay * steps as f64;
+        StagedLearningRate::new(self.mean, self.factors, self.diagonal)
+            .with_time_constant((time_constant > 0.0).then_some(time_constant))
+            .with_power(DECAY_POWER)
     }
 }
 

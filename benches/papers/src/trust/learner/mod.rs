@@ -1,4 +1,4 @@
-//! Models that no default was chosen on, with the library's configurations and presets as they are documented.
+//! Models that no default was chosen on, with the library's configurations as they are documented.
 
 mod networks;
 mod tasks;
@@ -12,11 +12,11 @@ use burn::tensor::Device;
 use burn::train::TrainStep;
 use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{
-    Algorithm, BatchEnsembleConfig, IvonConfig, SamplingSchedule, SghmcConfig, VadamConfig,
-    VonConfig,
+    Algorithm, BatchEnsembleConfig, IvonConfig, LearningRates, MethodConfig, SamplingSchedule,
+    SghmcConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::prelude::*;
-use burn_bayes::train::{Gather, Preset, Trainer, TrainerModel, Unobserved};
+use burn_bayes::train::{Gather, Trainer, TrainerModel, Unobserved};
 
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::jobs::{Job, Key, Measures};
@@ -37,7 +37,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     title: "networks of other kinds, with the library's defaults",
     notes: "Held-out NLL of a vision transformer on the 8×8 digits, a mixture density network of a curve with several \
             branches, and a gated recurrent unit that tells two random processes apart, with each configuration's \
-            defaults and the rates of its preset. `plain` is Adam with weight decay by the same prior.",
+            defaults and its tuned rates. `plain` is Adam with weight decay by the same prior.",
     needs: &["sklearn"],
     columns: &[NLL_COLUMN, Column::mean(SECONDS, "fit, s"), FAILED_COLUMN],
     published: "",
@@ -150,76 +150,26 @@ impl Fit<'_> {
     fn losses<N: Network>(&self, training: Training) -> Result<Vec<f64>> {
         let device = DeviceName::host()?.autodiff();
         let model = self.model::<N>(&device);
-        let (rows, steps) = (self.task.train.len(), self.steps());
-        let seed = self.seed;
         match training {
             Training::Plain => {
-                let model = self.trained(model, Preset::MAP, true)?.valid();
+                let model = self.trained(model, LearningRates::PLAIN, true)?.valid();
                 let losses = model
                     .network
                     .losses(self.task.test.all(&DeviceName::host()?));
                 Ok(losses.into_data().iter::<f64>().collect())
             }
-            Training::Vifa(rank) => {
-                let config =
-                    BayesianConfig::new(rows, VifaConfig::new().with_rank(rank)).with_seed(seed);
-                self.bayesian(config.try_init(model)?, Preset::VIFA)
-            }
-            Training::Slang(rank) => {
-                let config = BayesianConfig::new(
-                    rows,
-                    SlangConfig::new()
-                        .with_rank(rank)
-                        .with_covariance_rate(Preset::SLANG.precision_rate(steps)),
-                )
-                .with_seed(seed);
-                self.bayesian(config.try_init(model)?, Preset::SLANG)
-            }
-            Training::Von => {
-                let config = BayesianConfig::new(
-                    rows,
-                    VonConfig::new().with_covariance_rate(Preset::VON.precision_rate(steps)),
-                )
-                .with_seed(seed);
-                self.bayesian(config.try_init(model)?, Preset::VON)
-            }
-            Training::Vadam => {
-                let config = BayesianConfig::new(rows, VadamConfig::new()).with_seed(seed);
-                self.bayesian(config.try_init(model)?, Preset::VADAM)
-            }
-            Training::Ivon => {
-                let config = BayesianConfig::new(
-                    rows,
-                    IvonConfig::new().with_covariance_rate(Preset::IVON.precision_rate(steps)),
-                )
-                .with_seed(seed);
-                self.bayesian(config.try_init(model)?, Preset::IVON)
-            }
+            Training::Vifa(rank) => self.fit(model, VifaConfig::new().with_rank(rank)),
+            Training::Slang(rank) => self.fit(model, SlangConfig::new().with_rank(rank)),
+            Training::Von => self.fit(model, VonConfig::new()),
+            Training::Vadam => self.fit(model, VadamConfig::new()),
+            Training::Ivon => self.fit(model, IvonConfig::new()),
             Training::Swag => {
-                let config =
-                    BayesianConfig::new(rows, SwagConfig::paper(rows, BATCH, self.epochs as usize))
-                        .with_seed(seed);
-                let model = self.trained(config.try_init(model)?, Preset::SWAG, true)?;
-                self.mixed(&model)
+                let swag = SwagConfig::paper(self.task.train.len(), BATCH, self.epochs as usize);
+                self.fit(model, swag)
             }
-            Training::Sgld | Training::Sghmc => {
-                let (config, preset) = match training {
-                    Training::Sgld => (
-                        BayesianConfig::new(rows, SghmcConfig::sgld(self.cycles())),
-                        Preset::SGLD,
-                    ),
-                    _ => (
-                        BayesianConfig::new(rows, SghmcConfig::new(self.cycles())),
-                        Preset::SGHMC,
-                    ),
-                };
-                self.bayesian(config.with_seed(seed).try_init(model)?, preset)
-            }
-            Training::BatchEnsemble => {
-                let config =
-                    BayesianConfig::new(rows, BatchEnsembleConfig::new(MEMBERS)).with_seed(seed);
-                self.bayesian(config.try_init(model)?, Preset::MAP)
-            }
+            Training::Sgld => self.fit(model, SghmcConfig::sgld(self.cycles())),
+            Training::Sghmc => self.fit(model, SghmcConfig::new(self.cycles())),
+            Training::BatchEnsemble => self.fit(model, BatchEnsembleConfig::new(MEMBERS)),
         }
     }
 
@@ -242,22 +192,27 @@ impl Fit<'_> {
         }
     }
 
-    fn bayesian<N, A>(&self, model: Bayesian<Wrapped<N>, A>, preset: Preset) -> Result<Vec<f64>>
+    /// The fit of a method at its defaults. SWAG's prior is weight decay.
+    fn fit<N, C>(&self, model: Wrapped<N>, method: C) -> Result<Vec<f64>>
     where
         N: Network,
-        A: Algorithm<Signal: Gather<Wrapped<N>, A>>,
+        C: MethodConfig,
+        C::Algorithm: Algorithm<Signal: Gather<Wrapped<N>, C::Algorithm>>,
     {
-        self.mixed(&self.trained(model, preset, false)?)
+        let config = BayesianConfig::new(self.task.train.len(), method).with_seed(self.seed);
+        let has_penalty = !C::USES.contains(&"prior");
+        let model = config.try_init(model)?;
+        self.mixed(&self.trained(model, config.learning_rates(), has_penalty)?)
     }
 
-    fn trained<L>(&self, model: L, preset: Preset, has_penalty: bool) -> Result<L>
+    fn trained<L>(&self, model: L, rates: LearningRates, has_penalty: bool) -> Result<L>
     where
         L: TrainerModel + TrainStep<Input = Batch>,
     {
         let device = DeviceName::host()?.autodiff();
         let penalty = WeightDecayConfig::new((PRIOR / self.task.train.len() as f64) as f32);
         let optimizer = FusedAdamConfig::new().with_weight_decay(has_penalty.then_some(penalty));
-        let rates = preset.learning_rates(self.steps()).try_init()?;
+        let rates = rates.over(self.steps()).try_init()?;
         let stream = Stream {
             steps: self.steps(),
             batches: || self.task.train.batches(BATCH, self.seed, &device),

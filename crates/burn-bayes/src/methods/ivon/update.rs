@@ -61,7 +61,8 @@ impl IvonState {
         let delta = delta(context, &before.device());
         // (ĥ+δ)/(h+δ), and the new h+δ by completing the square.
         let ratio = products.mul_scalar(context.setup.ess) + delta / before.clone();
-        let rate = self.config.covariance_rate.at(step - 1);
+        let rate = self.config.covariance_rate.within(context.length);
+        let rate = rate.at(step - 1);
         let root = ratio.sub_scalar(1.0).mul_scalar(rate).add_scalar(1.0);
         before * root.square().add_scalar(1.0).mul_scalar(0.5)
     }

@@ -103,13 +103,14 @@ impl NagvacState {
     /// Applies step number `step` (from 1).
     pub(super) fn with_natural_step(
         mut self,
+        context: Context<'_>,
         mean: Param<Tensor<1>>,
         step: u64,
         natural: NagvacStep,
         learning_rate: f64,
     ) -> (Self, Param<Tensor<1>>) {
         let config = &self.config;
-        let rate = config.covariance_rate.at(step - 1);
+        let rate = config.covariance_rate.within(context.length).at(step - 1);
         let [length, covariance] = natural.lengths;
         let scale = |rate: f64, length: f64| (config.radius / (rate * length)).at_most(1.0);
         let (mean_scale, scale) = (scale(learning_rate, length), scale(rate, covariance));

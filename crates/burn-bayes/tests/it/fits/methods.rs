@@ -8,13 +8,14 @@ use burn_bayes::graph::Layout;
 use burn_bayes::laplace::{Laplace, Linearized};
 use burn_bayes::methods::{
     Algorithm, BatchEnsembleConfig, FactorAnalysisConfig, IterateAveragingConfig, IvonConfig,
-    NagvacConfig, SamplingSchedule, SghmcConfig, VadamConfig, VonConfig,
+    LearningRates, MethodConfig, NagvacConfig, SamplingSchedule, SghmcConfig, VadamConfig,
+    VonConfig,
 };
 use burn_bayes::posterior::{Mixture, PointPosterior};
-use burn_bayes::train::{Batches, Gather, PostHoc, Preset, Trainer, TrainerModel, Unobserved};
+use burn_bayes::train::{Batches, Gather, PostHoc, Trainer, TrainerModel, Unobserved};
 use burn_bayes::{
-    Bayesian, BayesianConfig, ExampleLoss, FactorPosterior, FusedAdamConfig, Noise, Posterior,
-    Predictor, Result, SlangConfig, SwagConfig, VifaConfig,
+    BayesianConfig, ExampleLoss, FactorPosterior, FusedAdamConfig, Noise, Posterior, Predictor,
+    Result, SlangConfig, SwagConfig, VifaConfig,
 };
 
 use super::networks::{Batch, Kind, Net, Rows};
@@ -25,6 +26,10 @@ const BATCH: usize = 24;
 const EPOCHS: usize = 60;
 const PER_EPOCH: usize = TRAIN / BATCH;
 const STEPS: usize = EPOCHS * PER_EPOCH;
+const SAMPLED: SamplingSchedule = SamplingSchedule::Constant {
+    start: STEPS as u64 / 2,
+    interval: PER_EPOCH as u64,
+};
 const DRAWS: usize = 30;
 const MEMBERS: usize = 4;
 
@@ -93,14 +98,14 @@ impl Problem {
         };
         let base = (kind == Kind::Lora).then(|| {
             let source = Rows::new(kind, true, 10 * seed + 4, 2 * TRAIN);
-            let base = ran(started(seed), &source, Preset::MAP, seed);
+            let base = ran(started(seed), &source, LearningRates::PLAIN, seed);
             base.unwrap().0.adapted()
         });
         let start = |start| base.clone().unwrap_or_else(|| started(start));
         let (net, train) = (start(seed), rows(1, TRAIN));
         let plain = (0..MEMBERS).map(|member| {
             let seed = seed + 100 * member as u64;
-            let net = ran(start(seed), &train, Preset::MAP, seed);
+            let net = ran(start(seed), &train, LearningRates::PLAIN, seed);
             net.unwrap().0.valid()
         });
         Self {
@@ -142,11 +147,16 @@ impl Problem {
             .collect())
     }
 
-    fn fit<A>(&self, bayesian: Result<Bayesian<Net, A>>, preset: Preset) -> Result<Fit>
+    /// The fit of a method at its defaults.
+    fn fit<C>(&self, method: C) -> Result<Fit>
     where
-        A: Algorithm<Signal: Gather<Net, A>, Posterior: 'static>,
+        C: MethodConfig<
+            Algorithm: Algorithm<Signal: Gather<Net, C::Algorithm>, Posterior: 'static>,
+        >,
     {
-        let (model, found) = ran(bayesian?, &self.train, preset, self.seed)?;
+        let config = BayesianConfig::new(TRAIN, method).with_seed(self.seed);
+        let model = config.try_init(self.net.clone())?;
+        let (model, found) = ran(model, &self.train, config.learning_rates(), self.seed)?;
         let valid = model.valid();
         InferenceStep::step(&valid, self.valid.all(&device()));
         let problems = [found, model.verdict().problems()].concat();
@@ -158,14 +168,14 @@ impl Problem {
 }
 
 /// The model after its training, and what is said against it.
-fn ran<L>(model: L, rows: &Rows, preset: Preset, seed: u64) -> Result<(L, Vec<String>)>
+fn ran<L>(model: L, rows: &Rows, rates: LearningRates, seed: u64) -> Result<(L, Vec<String>)>
 where
     L: TrainerModel + TrainStep<Input = Batch> + ModuleDisplay,
 {
     let device = autodiff();
     let batches = Shuffled { rows, seed, device };
     let steps = EPOCHS * batches.per_epoch();
-    let rates = preset.learning_rates(steps).init();
+    let rates = rates.over(steps).init();
     let trainer = Trainer::new(model, FusedAdamConfig::new().init(), rates).with_epochs(EPOCHS);
     let run = trainer.run(&batches, &mut Unobserved)?;
     let problems = run
@@ -178,98 +188,32 @@ type Method = fn(&Problem) -> Result<Fit>;
 
 /// All methods.
 pub(super) const METHODS: &[(&str, Method)] = &[
-    ("vifa", |problem| {
-        let config = BayesianConfig::new(TRAIN, VifaConfig::new()).with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::VIFA)
-    }),
+    ("vifa", |problem| problem.fit(VifaConfig::new())),
     ("mean-field", |problem| {
-        let config =
-            BayesianConfig::new(TRAIN, VifaConfig::new().with_rank(0)).with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::VIFA)
+        problem.fit(VifaConfig::new().with_rank(0))
     }),
-    ("slang", |problem| {
-        let config = BayesianConfig::new(
-            TRAIN,
-            SlangConfig::new().with_covariance_rate(Preset::SLANG.precision_rate(STEPS)),
-        )
-        .with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::SLANG)
-    }),
-    ("vogn", |problem| {
-        let config = BayesianConfig::new(
-            TRAIN,
-            SlangConfig::vogn().with_covariance_rate(Preset::SLANG.precision_rate(STEPS)),
-        )
-        .with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::SLANG)
-    }),
-    ("von", |problem| {
-        let config = BayesianConfig::new(
-            TRAIN,
-            VonConfig::new().with_covariance_rate(Preset::VON.precision_rate(STEPS)),
-        )
-        .with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::VON)
-    }),
-    ("vadam", |problem| {
-        let config = BayesianConfig::new(TRAIN, VadamConfig::new()).with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::VADAM)
-    }),
-    ("ivon", |problem| {
-        let config = BayesianConfig::new(
-            TRAIN,
-            IvonConfig::new().with_covariance_rate(Preset::IVON.precision_rate(STEPS)),
-        )
-        .with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::IVON)
-    }),
-    ("nagvac", |problem| {
-        let config = BayesianConfig::new(
-            TRAIN,
-            NagvacConfig::new().with_covariance_rate(Preset::NAGVAC.precision_rate(STEPS)),
-        )
-        .with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::NAGVAC)
-    }),
+    ("slang", |problem| problem.fit(SlangConfig::new())),
+    ("vogn", |problem| problem.fit(SlangConfig::vogn())),
+    ("von", |problem| problem.fit(VonConfig::new())),
+    ("vadam", |problem| problem.fit(VadamConfig::new())),
+    ("ivon", |problem| problem.fit(IvonConfig::new())),
+    ("nagvac", |problem| problem.fit(NagvacConfig::new())),
     ("swag", |problem| {
-        let config = BayesianConfig::new(TRAIN, SwagConfig::paper(TRAIN, BATCH, EPOCHS))
-            .with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::SWAG)
+        problem.fit(SwagConfig::paper(TRAIN, BATCH, EPOCHS))
     }),
     ("factor-analysis", |problem| {
-        let config = BayesianConfig::new(TRAIN, FactorAnalysisConfig::new(3 * STEPS as u64 / 4))
-            .with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::SWAG)
+        problem.fit(FactorAnalysisConfig::new(3 * STEPS as u64 / 4))
     }),
     ("iterate-averaging", |problem| {
-        let config = BayesianConfig::new(
-            TRAIN,
-            IterateAveragingConfig::new(3 * STEPS as u64 / 4 + 1, PER_EPOCH as u64),
-        )
-        .with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::MAP)
+        problem.fit(IterateAveragingConfig::new(
+            3 * STEPS as u64 / 4 + 1,
+            PER_EPOCH as u64,
+        ))
     }),
-    ("sghmc", |problem| {
-        let schedule = SamplingSchedule::Constant {
-            start: STEPS as u64 / 2,
-            interval: PER_EPOCH as u64,
-        };
-        let config = BayesianConfig::new(TRAIN, SghmcConfig::new(schedule)).with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::SGHMC)
-    }),
-    ("sgld", |problem| {
-        let schedule = SamplingSchedule::Constant {
-            start: STEPS as u64 / 2,
-            interval: PER_EPOCH as u64,
-        };
-        let config =
-            BayesianConfig::new(TRAIN, SghmcConfig::sgld(schedule)).with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::SGLD)
-    }),
+    ("sghmc", |problem| problem.fit(SghmcConfig::new(SAMPLED))),
+    ("sgld", |problem| problem.fit(SghmcConfig::sgld(SAMPLED))),
     ("batch-ensemble", |problem| {
-        let config =
-            BayesianConfig::new(TRAIN, BatchEnsembleConfig::new(MEMBERS)).with_seed(problem.seed);
-        problem.fit(config.try_init(problem.net.clone()), Preset::BATCH_ENSEMBLE)
+        problem.fit(BatchEnsembleConfig::new(MEMBERS))
     }),
     ("ensemble", |problem| {
         let members = problem.plain.iter();

@@ -51,6 +51,7 @@ fn sampled(config: &BayesianConfig<SghmcConfig>) -> Vec<Vec<f64>> {
         };
         let update = sghmc.update_from_sum(step + 1, &mut sums.into()).unwrap();
         sghmc = sghmc.apply_step(update.unwrap(), 0.02);
+        sghmc = sghmc.after_step(step + 1);
     }
     let posterior = sghmc.posterior(STEPS).unwrap();
     let count = posterior.weights().len();
