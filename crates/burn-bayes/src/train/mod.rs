@@ -29,7 +29,6 @@ mod self_check;
 mod staging;
 mod trainer;
 mod validation_check;
-mod validation_hook;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
 pub(crate) use clock::PriorMark;

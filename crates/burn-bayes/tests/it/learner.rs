@@ -34,7 +34,6 @@ use burn::train::{
     LearnerSummary, LearningResult, MetricEarlyStoppingStrategy, MetricSummary, MultiDeviceOptim,
     StoppingCondition, SupervisedTraining, TrainOutput, TrainStep,
 };
-use burn_bayes::diagnostics::ArrivalTest;
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::methods::{
@@ -1014,37 +1013,6 @@ fn metrics_of_uncertainty_report_the_scores_of_the_epoch() {
     assert!(train[0] > 0.0 && train[1] == 0.0 && train[2] > 0.0);
 }
 
-/// The values of a validation metric in every epoch.
-fn logged(directory: &Path, name: &str) -> Vec<f64> {
-    let summary = LearnerSummary::new(directory, &[name]).unwrap();
-    let entries = &summary.metrics.valid[0].entries;
-    entries.iter().map(|entry| entry.value).collect()
-}
-
-#[test]
-fn the_arrival_metric_is_the_test_after_each_epoch() {
-    let directory = TempDir::new().unwrap();
-    let test = ArrivalTest::new(data().len());
-    let batches = || vec![batch(&data(), &device())];
-    let (wrapped, arrival) = vifa()
-        .init(classifier(1))
-        .with_arrival_metric(test.clone(), batches());
-    let trained = training(directory.path(), loader(data(), BATCH), 4)
-        .metric_valid_numeric(arrival)
-        .launch(Learner::new(wrapped, adam(), 1e-2))
-        .model;
-    let model = trained.template().clone().train();
-    let last = test.measure(&model, &trained.posterior(), batches());
-    let found = logged(directory.path(), "Arrival");
-    assert_eq!(found.len(), 4);
-    assert!(found[0] > 1.1 * found[3], "{found:?}");
-    let expected = last.unwrap().excess();
-    assert!(
-        (found[3] - expected).abs() < 1e-3 * expected,
-        "{found:?} {expected}"
-    );
-}
-
 #[test]
 fn large_steps_leave_the_last_iterate_far_from_the_average() {
     let fluctuation = |config: VifaConfig, rate: f64| {
@@ -1067,24 +1035,6 @@ fn large_steps_leave_the_last_iterate_far_from_the_average() {
         "{small} {large}"
     );
     assert_eq!(fluctuation(VifaConfig::paper(TRAIN_LEN), 1e-3), None);
-}
-
-/// SWAG has no posterior before its first iterates are collected, and its epoch has no value.
-#[test]
-fn an_epoch_without_a_posterior_has_no_arrival() {
-    let directory = TempDir::new().unwrap();
-    let test = ArrivalTest::new(data().len());
-    let (wrapped, arrival) = SwagConfig::new(TRAIN_LEN, 2 * STEPS_PER_EPOCH)
-        .init(classifier(1))
-        .with_arrival_metric(test, vec![batch(&data(), &device())]);
-    training(directory.path(), loader(data(), BATCH), 4)
-        .metric_valid_numeric(arrival)
-        .launch(Learner::new(wrapped, adam(), 1e-2));
-    let found = logged(directory.path(), "Arrival");
-    assert!(
-        found.len() < 4 && found.iter().all(|value| value.is_finite()),
-        "{found:?}"
-    );
 }
 
 #[test]
