@@ -273,9 +273,7 @@ impl Algorithm for Vifa {
     }
 
     fn function_prior_use(&self) -> FunctionPriorUse {
-        FunctionPriorUse::Gradient {
-            draws: self.config().draws,
-        }
+        FunctionPriorUse::Gradient
     }
 
     fn with_ess(self, ess: f64) -> Self {

@@ -323,29 +323,6 @@ fn vifa_with_the_gauss_newton_matrix_and_a_linearised_divergence_is_exact() {
     assert_exact_on(data, "VIFA, linearised", posterior, &tolerance);
 }
 
-/// The spectral Stein estimate has a bias, see `functional/score.rs`: the largest error of a variance was 16 %.
-#[test]
-fn vifa_with_a_sampled_divergence_is_near_regression() {
-    const STEPS: u32 = 2000;
-    let config = vifa(64).with_averaging(Averaging::From(u64::from(STEPS) / 2));
-    let points = MeasurementPoints::uniform(vec![-2.0], vec![2.0]).unwrap();
-    // The estimate is better in few dimensions.
-    let prior = FunctionPrior::new(kernel(), points, 3).unwrap();
-    let prior = prior
-        .with_divergence(FunctionDivergence::Sampled)
-        .with_jitter(1e-2);
-    let config = config.with_temperature(0.0);
-    let bayesian = config.init(line()).with_gauss_newton();
-    let bayesian = bayesian.with_function_prior(prior).unwrap();
-    let tolerance = Tolerance {
-        mean: 2e-3,
-        variance: 0.2,
-    };
-    let adam = FusedAdamConfig::new().init();
-    let posterior = trained(bayesian, adam, STEPS as usize, falling(STEPS));
-    assert_exact("VIFA, sampled", posterior, &tolerance);
-}
-
 /// A prior that allows almost no function but zero, from the first step of the first stage on.
 #[test]
 fn the_first_stage_uses_the_prior_over_functions() {
