@@ -9,6 +9,7 @@ mod start;
 
 use burn::module::ParamGroup;
 use burn::nn::{Linear, LinearConfig};
+use burn::optim::SgdConfig;
 use burn::tensor::Device;
 use burn::train::{Interrupter, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes_graph::losses;
@@ -17,7 +18,6 @@ use super::*;
 use crate::likelihood::Likelihood;
 use crate::methods::Slang;
 use crate::methods::{DivergenceGradient, FromExamples, Rate, StepId, Update, VadamConfig};
-use crate::optimizer::FusedSgdConfig;
 use crate::train::ExampleLoss;
 use crate::{FactorPosterior, SlangConfig, VifaConfig};
 
@@ -365,7 +365,7 @@ fn a_resumed_training_demands_its_prior() {
             .init(Net::new(&device))
     };
     let step = |bayesian: Bayesian<Net, Slang>| {
-        let mut optimizer = FusedSgdConfig::new().init();
+        let mut optimizer = SgdConfig::new().init();
         let gradients = TrainStep::step(&bayesian, batch()).grads;
         bayesian.optimize(&mut optimizer, 0.1.into(), gradients)
     };

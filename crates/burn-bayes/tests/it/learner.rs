@@ -18,7 +18,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, Linea
 use burn::optim::lr_scheduler::linear::LinearLrSchedulerConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::{ModuleLrScheduler, ModuleLrSchedulerConfig};
 use burn::optim::momentum::MomentumConfig;
-use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
+use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::tensor::activation::{log_softmax, softmax};
 use burn::tensor::distributed::{DistributedConfig, ReduceOperation};
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -43,7 +43,6 @@ use burn_bayes::methods::{
 use burn_bayes::metric::{
     ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
 };
-use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::Posterior;
 use burn_bayes::train::{
     DEFAULT_PREDICTION_DRAWS, Gather, MAX_REJECTIONS, StagedLearningRate, VifaPart,
@@ -261,7 +260,7 @@ fn adam() -> ModuleOptimizer {
 }
 
 fn sgd() -> ModuleOptimizer {
-    FusedSgdConfig::new().init()
+    SgdConfig::new().init()
 }
 
 /// A whole training in its own directory.
@@ -517,7 +516,7 @@ fn a_resumed_training_is_the_uninterrupted_one_with_steps_in_closed_form() {
 fn a_resumed_training_is_the_uninterrupted_one_with_momentum() {
     let momentum = || {
         let momentum = MomentumConfig::new().with_momentum(0.5).with_dampening(0.0);
-        FusedSgdConfig::new()
+        SgdConfig::new()
             .with_momentum(Some(momentum.with_nesterov(true)))
             .init()
     };

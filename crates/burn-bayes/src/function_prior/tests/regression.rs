@@ -1,12 +1,12 @@
 //! Training with a prior over functions, against exact Gaussian-process regression.
 
-use burn::optim::ModuleOptimizer;
+use burn::optim::{ModuleOptimizer, SgdConfig};
 
 use super::*;
 use crate::functional::{DEFAULT_JITTER, GaussianProcess, GaussianProcessFit};
 use crate::laplace::Linearized;
 use crate::methods::{Averaging, Curvature, InitialDeviation, MeanStage, VonConfig};
-use crate::optimizer::{FusedAdamConfig, FusedSgdConfig};
+use crate::optimizer::FusedAdamConfig;
 use crate::train::Gather;
 
 /// The precision of the noise of the targets.
@@ -137,9 +137,7 @@ where
     A: Algorithm<Posterior = FactorPosterior>,
     A::Signal: Gather<Line, A>,
 {
-    trained(bayesian, FusedSgdConfig::new().init(), steps, |step| {
-        1.0 / step
-    })
+    trained(bayesian, SgdConfig::new().init(), steps, |step| 1.0 / step)
 }
 
 /// The centred data.
@@ -265,7 +263,7 @@ fn von_with_a_function_prior_is_exact_regression() {
         mean: 1e-3,
         variance: 1e-3,
     };
-    let posterior = trained(bayesian, FusedSgdConfig::new().init(), 100, |_| 0.5);
+    let posterior = trained(bayesian, SgdConfig::new().init(), 100, |_| 0.5);
     assert_exact("VON", posterior, &tolerance);
 }
 
@@ -333,7 +331,7 @@ fn the_first_stage_uses_the_prior_over_functions() {
         .with_prior(Prior::isotropic(0.01))
         .with_mean_stage(MeanStage::Steps(400));
     let squared_norm = |bayesian: Bayesian<Line, _>| {
-        let optimizer = FusedSgdConfig::new().init();
+        let optimizer = SgdConfig::new().init();
         let mean = to_host(trained(bayesian, optimizer, 300, |_| 0.1).mean());
         mean.iter().map(|x| x * x).sum::<f64>()
     };

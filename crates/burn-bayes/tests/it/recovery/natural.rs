@@ -1,6 +1,7 @@
 //! Algorithms with closed-form steps, against dense matrices in double precision.
 
 use burn::nn::LinearConfig;
+use burn::optim::SgdConfig;
 use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes::algebra::{Cholesky, SquareMatrix, SymmetricEigen};
@@ -8,7 +9,6 @@ use burn_bayes::graph::ExampleGradients;
 use burn_bayes::methods::{
     Algorithm, FromExamples, InitialMean, NaturalUpdate, Rate, Slang, StepId, Update,
 };
-use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::{ExampleLoss, FactorPosterior, Prior, SlangConfig};
 use proptest::prelude::*;
@@ -321,7 +321,7 @@ fn linear_regression_is_solved_up_to_the_empirical_fisher() {
             .with_precision_rate(rate)
             .with_draws(2)
             .init(filled(model, 3, 0.5));
-        let mut optimizer = FusedSgdConfig::new().init();
+        let mut optimizer = SgdConfig::new().init();
         for step in 0..1500u64 {
             let batch = batches[step as usize % batches.len()].clone();
             let output = TrainStep::step(&bayesian, batch);
