@@ -15,7 +15,6 @@ mod measurement_points;
 mod points;
 mod regression;
 
-pub use covariance::DEFAULT_JITTER;
 pub use kernel::Kernel;
 pub use marginal_likelihood::MarginalLikelihood;
 pub use measurement_points::MeasurementPoints;

@@ -105,7 +105,7 @@ impl Preset {
     };
 
     /// The time constant of the decay in a training of `steps` steps; `None` for constant rates.
-    pub fn time_constant(&self, steps: usize) -> Option<f64> {
+    fn time_constant(&self, steps: usize) -> Option<f64> {
         let time_constant = self.decay * steps as f64;
         (time_constant > 0.0).then_some(time_constant)
     }

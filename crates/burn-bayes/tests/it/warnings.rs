@@ -143,7 +143,10 @@ fn an_average_that_cannot_be_aligned_is_reported() {
     });
     let line = lines.iter().find(|line| line.contains("not aligned"));
     let line = line.unwrap_or_else(|| panic!("{lines:?}"));
-    assert!(line.contains("iterate 8: ") && line.contains("entry (0, 0)"), "{line}");
+    assert!(
+        line.contains("iterate 8: ") && line.contains("entry (0, 0)"),
+        "{line}"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use burn::optim::{ModuleOptimizer, SgdConfig};
 
 use super::*;
-use crate::functional::{DEFAULT_JITTER, GaussianProcess, GaussianProcessFit};
+use crate::functional::{GaussianProcess, GaussianProcessFit};
 use crate::laplace::Linearized;
 use crate::methods::{Averaging, Curvature, InitialDeviation, MeanStage, VonConfig};
 use crate::optimizer::FusedAdamConfig;
@@ -83,7 +83,7 @@ fn kernel() -> Kernel {
 pub(super) fn prior() -> FunctionPrior {
     let points = MeasurementPoints::uniform(vec![-2.0], vec![2.0]).unwrap();
     let prior = FunctionPrior::new(kernel(), points, 8).unwrap();
-    prior.with_jitter(DEFAULT_JITTER)
+    prior.with_jitter(1e-6)
 }
 
 pub(super) fn line() -> Line {
