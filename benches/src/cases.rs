@@ -49,7 +49,7 @@ impl Case {
         }
     }
 
-    /// The variants of training that are compared; ratios are relative to the first.
+    /// Plain training and VIFA.
     pub fn variants(self) -> Vec<Variant> {
         let mut variants = vec![
             Variant::Plain(Optimizer::Burn),
@@ -71,7 +71,7 @@ impl Case {
 
     /// The variants whose launches on a GPU are counted.
     pub fn every_method(self) -> Vec<Variant> {
-        let mut variants = self.variants();
+        let mut variants = self.compared();
         variants.push(Variant::Vifa {
             rank: 1,
             draws: 1,
@@ -79,6 +79,12 @@ impl Case {
             noise: NoiseSource::Device,
         });
         variants.extend([Variant::Ivon, Variant::Swag { rank: 20 }]);
+        variants
+    }
+
+    /// The [variants](Self::variants) and SLANG, which needs the losses of examples; ratios are relative to the first.
+    pub fn compared(self) -> Vec<Variant> {
+        let mut variants = self.variants();
         if matches!(self, Self::Small | Self::Mlp) {
             variants.extend([1, 8].map(|rank| Variant::Slang { rank }));
         }

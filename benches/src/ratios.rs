@@ -66,7 +66,7 @@ fn measure(case: Case, holder: Holder, rounds: usize) {
     };
     println!("\n{}: {held}", case.name());
     let steps = plan(case).steps;
-    let variants = case.variants();
+    let variants = case.compared();
     let mut steppers: Vec<Box<dyn Stepper>> = variants
         .iter()
         .map(|&variant| case.stepper(variant, holder))

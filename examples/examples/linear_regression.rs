@@ -8,12 +8,11 @@ use std::error::Error;
 
 use burn::grad_clipping::GradientClippingConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
-use burn::optim::{GradientsAccumulator, ModuleOptimizer};
+use burn::optim::{GradientsAccumulator, ModuleOptimizer, SgdConfig};
 use burn::tensor::Device;
 use burn::train::TrainStep;
 use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{Averaging, InitialMean};
-use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::prelude::*;
 use burn_bayes::train::VifaPart;
@@ -110,9 +109,7 @@ impl Setting {
             Self::Paper => Some(GradientClippingConfig::Norm(10.0)),
             Self::Ours => None,
         };
-        FusedSgdConfig::new()
-            .with_gradient_clipping(clipping)
-            .init()
+        SgdConfig::new().with_gradient_clipping(clipping).init()
     }
     // ANCHOR_END: setting
 

@@ -19,7 +19,6 @@ use burn::train::{
     Learner, LearnerSummary, MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining,
 };
 use burn_bayes::BayesianConfig;
-use burn_bayes::diagnostics::ArrivalTest;
 use burn_bayes::eval::{TargetScale, variation_ratio};
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::metric::{
@@ -137,8 +136,7 @@ fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>
         };
         rows.all(device)
     };
-    let all_rows = batch(rows(1, TRAIN_LEN), &training_device);
-    let train = one_batch(all_rows.clone());
+    let train = one_batch(batch(rows(1, TRAIN_LEN), &training_device));
     let valid = one_batch(batch(rows(2, 400), &device));
 
     // ANCHOR: regression
@@ -167,11 +165,6 @@ fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>
     let bayesian = BayesianConfig::new(TRAIN_LEN, VifaConfig::new())
         .with_seed(seed)
         .init(model);
-    // ANCHOR: arrival
-    let test = ArrivalTest::new(TRAIN_LEN);
-    let (bayesian, arrival) = bayesian.with_arrival_metric(test, vec![all_rows]);
-    let training = training.metric_valid_numeric(arrival);
-    // ANCHOR_END: arrival
     let interrupter = training.interrupter();
     training
         .label("curve")
@@ -180,13 +173,7 @@ fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>
         .launch(Learner::new(bayesian, FusedAdamConfig::new().init(), 2e-2));
     report(
         folder,
-        &[
-            "RMSE",
-            "Mixture NLL",
-            "CRPS",
-            "Interval Coverage @ 0.9",
-            "Arrival",
-        ],
+        &["RMSE", "Mixture NLL", "CRPS", "Interval Coverage @ 0.9"],
     )
 }
 

@@ -1,13 +1,12 @@
 //! VIFA on a linear model: as the VIFA paper trains it, and as we would.
 
 use burn::grad_clipping::GradientClippingConfig;
-use burn::optim::ModuleOptimizer;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::train::Interrupter;
 use burn_bayes::BayesianConfig;
 use burn_bayes::methods::Rate;
 use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, InitialMean, MeanStage};
-use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
 use burn_bayes::train::{RateSchedule, Trainer, Unobserved, VifaPart};
@@ -125,7 +124,7 @@ impl Recipe {
 
     fn optimizer(self) -> ModuleOptimizer {
         match self {
-            Self::Paper { .. } => FusedSgdConfig::new()
+            Self::Paper { .. } => SgdConfig::new()
                 .with_gradient_clipping(Some(GradientClippingConfig::Norm(PAPER_CLIP)))
                 .init(),
             Self::Ours { .. } => FusedAdamConfig::new().init(),

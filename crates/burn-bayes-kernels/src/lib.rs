@@ -19,7 +19,6 @@ mod product;
 mod register_tiles;
 mod scale;
 mod segments;
-mod sgd;
 mod tile_sums;
 mod vifa_gradient;
 mod vifa_leaf;
@@ -35,7 +34,6 @@ pub use precision::{PrecisionGaussian, SignedNoise, noise_products, precision_dr
 pub use precision_step::{MeanStep, PrecisionOut, PrecisionStep, mean_step, precision_step};
 pub use product::weighted_product;
 pub use scale::scale;
-pub use sgd::{Momentum, SgdStep, Velocity, sgd_momentum_step, sgd_step};
 pub use vifa_gradient::{DrawGradient, GradientSummary, VifaGradient, VifaState, vifa_gradient};
 
 #[cfg(test)]

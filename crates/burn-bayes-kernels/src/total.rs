@@ -105,17 +105,6 @@ fn inputs_without_elements_are_allowed() {
         largest_second: Some(&mut []),
     };
     adam_step(&adam, &[], &mut [], moments);
-    let sgd = SgdStep {
-        learning_rate: 0.1,
-        weight_decay: 0.0,
-    };
-    sgd_step(&sgd, &[], &mut []);
-    let momentum = Momentum {
-        momentum: 0.9,
-        dampening: 0.0,
-        nesterov: true,
-    };
-    sgd_momentum_step(&sgd, &momentum, &[], &mut [], Velocity::Start(&mut []));
 }
 
 #[test]
@@ -270,21 +259,6 @@ fn lengths_that_do_not_match_are_refused() {
         &mut [0.0; 2]
     )));
 
-    let mut velocity = [5.0; 3];
-    let sgd = SgdStep {
-        learning_rate: 0.1,
-        weight_decay: 0.0,
-    };
-    let momentum = Momentum {
-        momentum: 0.9,
-        dampening: 0.0,
-        nesterov: false,
-    };
-    assert!(refused(&mut || {
-        let velocity = Velocity::Start(&mut velocity);
-        sgd_momentum_step(&sgd, &momentum, &two, &mut [0.0; 2], velocity);
-    }));
-    assert_eq!(velocity, [5.0; 3], "nothing is written");
     assert!(refused(&mut || {
         let _ = AdamStep::new(0.1, 0.9, 0.99, 1e-8, None, 0);
     }));

@@ -72,7 +72,7 @@ impl Error {
 
     /// A gradient that is not finite: the message names the optimiser step (from 1) and the
     /// parameter.
-    pub fn non_finite(step: u64, path: impl Into<String>) -> Self {
+    pub(crate) fn non_finite(step: u64, path: impl Into<String>) -> Self {
         Kind::NonFinite {
             step,
             path: path.into(),

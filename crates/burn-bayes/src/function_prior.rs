@@ -20,7 +20,7 @@
 //! RᵀR. VIFA takes the gradient alone, at every draw, which is that of E_q ½ fᵀK⁻¹f: the function-space term of its
 //! objective KL(q(w)‖p(w)) + E_q KL(N(f, σ²I)‖N(0, K)) (equation 3.6), without bias. The entropy in it is that of the
 //! weights, so the objective is an upper bound of the divergence between the distributions of functions. VIFA can also
-//! minimise [estimates of that divergence](FunctionDivergence).
+//! minimise [that divergence of the linearised network](FunctionDivergence).
 //!
 //! The outputs are independent processes with the same kernel. The points are drawn afresh in every step, so that the
 //! prior acts at all inputs from which they are drawn.
@@ -53,7 +53,7 @@ use burn_bayes_graph::{ExampleBatch, ExampleGradients, Layout};
 
 use crate::algebra::{Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
-use crate::functional::{FEWEST_SAMPLES, Kernel, MOST_POINTS, MeasurementPoints, Points};
+use crate::functional::{Kernel, MOST_POINTS, MeasurementPoints, Points};
 use crate::kernels::composed::to_host;
 use crate::laplace::{ModelOutputs, OutputGradients, not_finite, without_autodiff};
 use crate::methods::{Algorithm, Draw, FromCurvature, FunctionPriorUse, FunctionTerms, Proposal};
@@ -166,16 +166,7 @@ impl FunctionPrior {
     fn check_divergence(&self, used: FunctionPriorUse) -> Result<()> {
         match (self.divergence, used) {
             (FunctionDivergence::Joint, _) => Ok(()),
-            (FunctionDivergence::Sampled, FunctionPriorUse::Gradient { draws })
-                if draws < FEWEST_SAMPLES =>
-            {
-                let problem = format!(
-                    "is estimated from the draws of a step, which must be at least {FEWEST_SAMPLES}, but the algorithm makes \
-                     {draws}; raise its `draws`"
-                );
-                Err(Error::config("divergence", problem))
-            }
-            (_, FunctionPriorUse::Gradient { .. }) => match self.jitter > 0.0 {
+            (_, FunctionPriorUse::Gradient) => match self.jitter > 0.0 {
                 true => Ok(()),
                 false => {
                     let problem = "is 0; a divergence between Gaussians over function values needs one above zero";
@@ -248,7 +239,7 @@ where
         let used = self.algorithm().function_prior_use();
         let has_rows = match used {
             FunctionPriorUse::Curvature => true,
-            FunctionPriorUse::Gradient { .. } => false,
+            FunctionPriorUse::Gradient => false,
             FunctionPriorUse::Nothing => {
                 let problem = "is over functions, which this algorithm does not support; use SLANG, VOGN, VON or VIFA, \
                                or a prior over the weights";
@@ -361,18 +352,6 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
                     rows: None,
                     gradients: Vec::new(),
                     divergence: Some(divergence),
-                    replaces_weights: true,
-                })
-            }
-            (FunctionDivergence::Sampled, Some(_)) => {
-                let at_draws = draws
-                    .iter()
-                    .map(|draw| At::new(self, model, draw.weights.clone(), &places));
-                let at_draws = at_draws.collect::<Result<Vec<_>>>()?;
-                Ok(FunctionTerms {
-                    rows: None,
-                    gradients: divergence::sampled(&at_draws, noise.fold(2))?,
-                    divergence: None,
                     replaces_weights: true,
                 })
             }
@@ -514,11 +493,8 @@ impl<'a, M: Module + ModelOutputs + 'static> At<'a, M> {
     fn check(&self, draws: usize) -> Result<()> {
         let [count, width] = self.outputs.dims();
         let prior = &self.comparison.prior;
-        let rows = match (self.comparison.has_rows, prior.divergence) {
-            (true, _) => prior.sketch.unwrap_or(count * width),
-            (false, FunctionDivergence::Linearized) => count * width,
-            (false, _) => 1,
-        };
+        let sketch = prior.sketch.filter(|_| self.comparison.has_rows);
+        let rows = sketch.unwrap_or(count * width);
         let numbers = draws * rows * self.comparison.layout.len();
         if numbers > MOST_NUMBERS {
             let problem = format!(

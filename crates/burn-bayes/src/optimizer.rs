@@ -1,7 +1,7 @@
-//! Adam and stochastic gradient descent that read and write each number once.
+//! Adam that reads and writes each number once.
 //!
-//! Both implement Burn's [`Optimizer`], take the settings of Burn's own and give the same steps; use
-//! them for any module. On backends without fused kernels they run as composed tensor operations.
+//! It implements Burn's [`Optimizer`], takes the settings of Burn's own and gives the same steps; use
+//! it for any module. On backends without fused kernels it runs as composed tensor operations.
 //!
 //! Adam (Kingma and Ba 2015): m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²,
 //! θ ← θ − lr · m̂/(√v̂ + ε) with m̂ = m/(1−β₁ᵗ), v̂ = v/(1−β₂ᵗ). AMSGrad (Reddi, Kale and Kumar 2018)
@@ -10,11 +10,10 @@
 use burn::config::Config;
 use burn::grad_clipping::GradientClippingConfig;
 use burn::optim::decay::WeightDecayConfig;
-use burn::optim::momentum::MomentumConfig;
 use burn::optim::{LearningRate, ModuleOptimizer, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 
-use crate::kernels::{self, AdamStep, AdamValues, SgdMomentum, SgdStep, SgdValues};
+use crate::kernels::{self, AdamStep, AdamValues};
 
 /// Settings of [`FusedAdam`]: those of Burn's `AdamConfig`.
 ///
@@ -54,7 +53,11 @@ impl FusedAdamConfig {
 
     /// The optimiser of a whole module.
     pub fn init(&self) -> ModuleOptimizer {
-        with_clipping(self.build().into(), self.grad_clipping.as_ref())
+        let optimizer = ModuleOptimizer::from(self.build());
+        match &self.grad_clipping {
+            Some(clipping) => optimizer.with_grad_clipping(clipping.init()),
+            None => optimizer,
+        }
     }
 }
 
@@ -160,110 +163,6 @@ impl Optimizer for FusedAdam {
     }
 }
 
-/// Settings of [`FusedSgd`]: those of Burn's `SgdConfig`.
-#[derive(Config, Debug)]
-#[non_exhaustive]
-pub struct FusedSgdConfig {
-    /// L2 penalty, added to the gradient.
-    pub weight_decay: Option<WeightDecayConfig>,
-    /// Momentum, its dampening, and Nesterov's look-ahead.
-    pub momentum: Option<MomentumConfig>,
-    /// Clipping of each parameter's gradient.
-    pub gradient_clipping: Option<GradientClippingConfig>,
-}
-
-impl FusedSgdConfig {
-    /// The bare optimiser, for `ModuleOptimizer::with_group`.
-    pub fn build(&self) -> FusedSgd {
-        FusedSgd {
-            config: self.clone(),
-        }
-    }
-
-    /// The optimiser of a whole module.
-    pub fn init(&self) -> ModuleOptimizer {
-        with_clipping(self.build().into(), self.gradient_clipping.as_ref())
-    }
-}
-
-/// Stochastic gradient descent in one pass.
-#[derive(Clone, Debug)]
-pub struct FusedSgd {
-    config: FusedSgdConfig,
-}
-
-/// The velocity of [`FusedSgd`].
-#[derive(Clone, Debug)]
-pub struct FusedSgdState<const D: usize> {
-    velocity: Option<Tensor<D>>,
-}
-
-impl<const D: usize> RecordState for FusedSgdState<D> {
-    fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
-        if let Some(velocity) = &self.velocity {
-            out.push_tensor(prefix, "velocity", velocity.to_data());
-        }
-    }
-
-    fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
-        let velocity = src.take_tensor(prefix, "velocity");
-        Some(Self {
-            velocity: velocity.map(|data| Tensor::from_data(data, device)),
-        })
-    }
-}
-
-impl Optimizer for FusedSgd {
-    type State<const D: usize> = FusedSgdState<D>;
-
-    fn step<const D: usize>(
-        &self,
-        learning_rate: LearningRate,
-        parameter: Tensor<D>,
-        gradient: Tensor<D>,
-        state: Option<Self::State<D>>,
-    ) -> (Tensor<D>, Option<Self::State<D>>) {
-        let step = SgdStep {
-            learning_rate,
-            momentum: self.config.momentum.as_ref().map(|config| SgdMomentum {
-                factor: config.momentum as f32,
-                dampening: config.dampening,
-                nesterov: config.nesterov,
-            }),
-            weight_decay: penalty(self.config.weight_decay.as_ref()),
-        };
-        let velocity = state.and_then(|state| state.velocity);
-        let SgdValues {
-            parameter,
-            velocity,
-        } = kernels::sgd(
-            SgdValues {
-                parameter,
-                velocity,
-            },
-            gradient,
-            step,
-        );
-        (parameter, Some(FusedSgdState { velocity }))
-    }
-
-    fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
-        FusedSgdState {
-            velocity: state.velocity.map(|velocity| velocity.to_device(device)),
-        }
-    }
-}
-
 fn penalty(decay: Option<&WeightDecayConfig>) -> f32 {
     decay.map_or(0.0, |decay| decay.penalty)
-}
-
-fn with_clipping(
-    optimizer: ModuleOptimizer,
-    clipping: Option<&GradientClippingConfig>,
-) -> ModuleOptimizer {
-    match clipping {
-        Some(clipping) => optimizer.with_grad_clipping(clipping.init()),
-        None => optimizer,
-    }
 }

@@ -217,7 +217,7 @@ impl LossAtDraws {
     }
 
     /// N (E_q L − L*), in nats.
-    pub fn nats(&self) -> f64 {
+    fn nats(&self) -> f64 {
         self.train_len as f64 * (self.at_draws - self.least())
     }
 

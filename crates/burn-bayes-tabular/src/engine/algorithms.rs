@@ -2,13 +2,12 @@
 
 use burn::grad_clipping::GradientClipping;
 use burn::module::Module;
-use burn::optim::ModuleOptimizer;
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
+use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::tensor::Device;
 use burn::train::Interrupter;
 use burn_bayes::methods::{Algorithm, MeanGradients};
-use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::{Bayesian, FusedAdamConfig, Noise};
 
 use super::likelihood::{likelihood, outputs};
@@ -194,12 +193,12 @@ impl Training<'_> {
         }
     }
 
-    fn sgd(&self, penalty: f32) -> FusedSgdConfig {
+    fn sgd(&self, penalty: f32) -> SgdConfig {
         let factor = self.settings.momentum;
         let momentum = MomentumConfig::new()
             .with_momentum(factor)
             .with_dampening(0.0);
-        FusedSgdConfig::new()
+        SgdConfig::new()
             .with_momentum((factor > 0.0).then_some(momentum))
             .with_weight_decay(decay(penalty))
     }

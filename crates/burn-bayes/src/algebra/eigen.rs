@@ -80,7 +80,8 @@ impl SymmetricEigen {
     }
 
     /// The symmetric square root; eigenvalues that rounding made negative count as 0.
-    pub fn square_root(&self) -> SquareMatrix {
+    #[cfg(test)]
+    pub(crate) fn square_root(&self) -> SquareMatrix {
         self.map(|value| if value < 0.0 { 0.0 } else { value.sqrt() })
     }
 }

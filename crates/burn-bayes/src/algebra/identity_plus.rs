@@ -18,20 +18,9 @@ pub const GRAM_ROUNDING: f64 = 1e-2;
 ///
 /// In exact arithmetic no pivot of I + B is below 1. A pivot below ½ shows that the rounding error
 /// of B, which may be computed in single precision, is not small relative to the identity. Negative
-/// eigenvalues of B are then set to 0, and [`clamped`](Self::clamped) returns the magnitude of the
-/// most negative one.
-///
-/// ```
-/// use burn_bayes::algebra::{IdentityPlus, SquareMatrix};
-///
-/// let block = SquareMatrix::from_row_major(1, vec![3.0])?;
-/// let capacitance = IdentityPlus::new(&block)?;
-/// assert_eq!(capacitance.inverse().get(0, 0), 0.25);
-/// assert_eq!(capacitance.log_determinant(), 4.0_f64.ln());
-/// # Ok::<(), burn_bayes::algebra::AlgebraError>(())
-/// ```
+/// eigenvalues of B are then set to 0.
 #[derive(Debug, Clone, PartialEq)]
-pub struct IdentityPlus {
+pub(crate) struct IdentityPlus {
     pub(super) root: Root,
 }
 
@@ -39,12 +28,12 @@ pub struct IdentityPlus {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Root {
     Triangular(SquareMatrix),
-    Symmetric { eigen: SymmetricEigen, clamped: f64 },
+    Symmetric(SymmetricEigen),
 }
 
 impl IdentityPlus {
     /// Factorises I + `block`; `block` is B, without the identity.
-    pub fn new(block: &SquareMatrix) -> Result<Self, AlgebraError> {
+    pub(crate) fn new(block: &SquareMatrix) -> Result<Self, AlgebraError> {
         const WHAT: &str = "B of I + B";
         block.check_finite(WHAT)?;
         if let Some(index) = block.diagonal().position(|entry| entry < 0.0) {
@@ -69,33 +58,32 @@ impl IdentityPlus {
             .values
             .iter_mut()
             .for_each(|value| *value = value.at_least(0.0));
-        let clamped = (-lowest).at_least(0.0);
         Ok(Self {
-            root: Root::Symmetric { eigen, clamped },
+            root: Root::Symmetric(eigen),
         })
     }
 
     /// A = (I + B)⁻¹, exactly symmetric. With B = U d⁻¹ Uᵀ, Woodbury's inner inverse.
-    pub fn inverse(&self) -> SquareMatrix {
+    pub(crate) fn inverse(&self) -> SquareMatrix {
         match &self.root {
             Root::Triangular(lower) => inverse_from_root(&inverse_of_lower(lower)),
-            Root::Symmetric { eigen, .. } => eigen.map(|value| 1.0 / (1.0 + value)),
+            Root::Symmetric(eigen) => eigen.map(|value| 1.0 / (1.0 + value)),
         }
     }
 
     /// log |I + B|.
-    pub fn log_determinant(&self) -> f64 {
+    pub(crate) fn log_determinant(&self) -> f64 {
         match &self.root {
             Root::Triangular(lower) => 2.0 * lower.diagonal().map(f64::ln).sum::<f64>(),
-            Root::Symmetric { eigen, .. } => eigen.values.iter().map(|value| value.ln_1p()).sum(),
+            Root::Symmetric(eigen) => eigen.values.iter().map(|value| value.ln_1p()).sum(),
         }
     }
 
     /// W with WᵀW = (I + B)⁻¹, so that vᵀ (I + B)⁻¹ v = ‖W v‖².
-    pub fn inverse_root(&self) -> SquareMatrix {
+    pub(crate) fn inverse_root(&self) -> SquareMatrix {
         match &self.root {
             Root::Triangular(lower) => inverse_of_lower(lower),
-            Root::Symmetric { eigen, .. } => eigen.map(|value| (1.0 + value).sqrt().recip()),
+            Root::Symmetric(eigen) => eigen.map(|value| (1.0 + value).sqrt().recip()),
         }
     }
 
@@ -103,7 +91,7 @@ impl IdentityPlus {
     pub(crate) fn size(&self) -> usize {
         match &self.root {
             Root::Triangular(lower) => lower.size,
-            Root::Symmetric { eigen, .. } => eigen.values.len(),
+            Root::Symmetric(eigen) => eigen.values.len(),
         }
     }
 
@@ -115,7 +103,7 @@ impl IdentityPlus {
                 let columns = columns(rows, lower.size);
                 forward(lower, rows, columns);
             }
-            Root::Symmetric { .. } => replace(&self.inverse_root(), rows),
+            Root::Symmetric(_) => replace(&self.inverse_root(), rows),
         }
     }
 
@@ -127,7 +115,7 @@ impl IdentityPlus {
                 forward(lower, rows, columns);
                 backward(lower, rows, columns);
             }
-            Root::Symmetric { .. } => replace(&self.inverse(), rows),
+            Root::Symmetric(_) => replace(&self.inverse(), rows),
         }
     }
 
@@ -136,7 +124,7 @@ impl IdentityPlus {
     /// With V Vᵀ = B, V = U/√d, the map ε ↦ d^-½ ⊙ [ε − Vᵀ M V ε] turns standard normals into
     /// normals of covariance (UᵀU + diag d)⁻¹. Any root R gives the same covariance; U may be
     /// rank-deficient or zero.
-    pub fn draw_coefficients(&self) -> SquareMatrix {
+    pub(crate) fn draw_coefficients(&self) -> SquareMatrix {
         match &self.root {
             Root::Triangular(lower) => {
                 let size = lower.size;
@@ -145,18 +133,10 @@ impl IdentityPlus {
                 coefficients
             }
             // (1 − (1+λ)^-½)/λ = 1/(s(1+s)) with s = √(1+λ), without the quotient 0/0 at λ = 0.
-            Root::Symmetric { eigen, .. } => eigen.map(|value| {
+            Root::Symmetric(eigen) => eigen.map(|value| {
                 let root = (1.0 + value).sqrt();
                 1.0 / (root * (1.0 + root))
             }),
-        }
-    }
-
-    /// The magnitude of the most negative eigenvalue of B that was set to 0; 0 if there was none.
-    pub fn clamped(&self) -> f64 {
-        match &self.root {
-            Root::Triangular(_) => 0.0,
-            Root::Symmetric { clamped, .. } => *clamped,
         }
     }
 }

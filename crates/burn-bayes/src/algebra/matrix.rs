@@ -99,7 +99,7 @@ impl SquareMatrix {
     }
 
     /// Square root of the sum of squared entries.
-    pub fn frobenius_norm(&self) -> f64 {
+    pub(crate) fn frobenius_norm(&self) -> f64 {
         dot(&self.values, &self.values).sqrt()
     }
 

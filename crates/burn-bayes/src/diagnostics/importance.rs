@@ -75,11 +75,14 @@ impl ImportanceTest {
         Noise::host(self.seed).for_importance()
     }
 
-    /// The smoothed weights of the draws, and k̂. See [`log_ratios`](Self::log_ratios).
+    /// The smoothed weights of S independent draws of `posterior`, and k̂. The batches have all training data, without
+    /// autodiff, and the model is evaluated in inference mode; its weights outside the posterior must be those of the fit.
     ///
     /// # Errors
     ///
-    /// As for the ratios, and if one of them is not finite.
+    /// If there are no draws, the batches do not have N examples, a ratio is not finite, or the draws do not differ from
+    /// the mean in some weight: then ratios say nothing about it, and those of a posterior without deviations would be
+    /// all equal, as if it were exact.
     pub fn measure<M, B>(
         &self,
         model: &M,
@@ -94,16 +97,8 @@ impl ImportanceTest {
         ParetoSmoothing::new(&ratios).map_err(|error| Error::numerical(error.to_string()))
     }
 
-    /// ln p(D, θ_s) − ln q(θ_s) at S independent draws of `posterior`, in nats. The batches have all training data,
-    /// without autodiff, and the model is evaluated in inference mode; its weights outside the posterior must be
-    /// those of the fit.
-    ///
-    /// # Errors
-    ///
-    /// If there are no draws, the batches do not have N examples, or the draws do not differ from the mean in some
-    /// weight: then ratios say nothing about it, and those of a posterior without deviations would be all equal, as if
-    /// it were exact.
-    pub fn log_ratios<M, B>(
+    /// ln p(D, θ_s) − ln q(θ_s) at the draws, in nats.
+    fn log_ratios<M, B>(
         &self,
         model: &M,
         posterior: &FactorPosterior,

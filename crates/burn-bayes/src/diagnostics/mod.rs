@@ -2,18 +2,15 @@
 //!
 //! * [`Verdict`]: what is known about a fit, in words. [`Bayesian::verdict`](crate::Bayesian::verdict) returns it, and a
 //!   training warns by itself if its fit should not be used.
-//! * [`ArrivalTest`]: how many nats a Gaussian fit is from the optimum of its family; [`ArrivalMetric`] runs it after
-//!   every epoch of a Learner.
+//! * [`ArrivalTest`]: how many nats a Gaussian fit is from the optimum of its family.
 //! * [`ImportanceTest`]: whether draws of a Gaussian fit, with importance weights, represent the true posterior.
 
 mod arrival;
-mod arrival_metric;
 mod importance;
 #[cfg(test)]
 mod testing;
 
 pub use arrival::ArrivalTest;
-pub use arrival_metric::ArrivalMetric;
 pub use importance::ImportanceTest;
 
 pub use crate::verdict::{

@@ -7,11 +7,7 @@
 //! linearised   KL(N(f, S)‖N(0, K)),  f = f(X; c),  S = J Σ Jᵀ + σ²I
 //!                gradient by c   JᵀK⁻¹f                    with J as a constant
 //!                gradient by Σ   ½ Jᵀ(K⁻¹ − S⁻¹)J
-//! sampled      at the draw θ_s: J_sᵀ(K⁻¹f̃_s + ĝ_s),  f̃_s = f(X; θ_s) + σε_s,  ĝ_s ≈ ∇ log q(f̃_s)
 //! ```
-//!
-//! The score ĝ is the spectral Stein estimate. It is made for the outputs L⁻¹f̃, which are independent under the prior, because
-//! its kernel has the same length scale in all directions.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -19,12 +15,11 @@ use burn::tensor::Tensor;
 use super::{At, tensor};
 use crate::algebra::{Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
-use crate::functional::{MOST_POINTS, spectral_scores};
+use crate::functional::MOST_POINTS;
 use crate::kernels::composed::to_host;
 use crate::kernels::{CovarianceParts, inner_products};
 use crate::laplace::ModelOutputs;
 use crate::methods::DivergenceGradient;
-use crate::noise::Noise;
 
 /// The divergence of a network from a Gaussian process that VIFA minimises. Natural-gradient algorithms support the first.
 ///
@@ -40,10 +35,6 @@ pub enum FunctionDivergence {
     /// points. It is exact for a network that is linear in its weights. Otherwise its bias is that of the linearisation,
     /// whose Jacobian also counts as a constant in the gradient.
     Linearized,
-    /// The divergence between the distributions of the outputs of the draws, whose entropy is estimated by the spectral
-    /// Stein gradient estimator. It needs at least 8 draws, better 64 or more. The estimate is too small in directions in
-    /// which the outputs vary little, which leaves the posterior too narrow there, and it is noisy.
-    Sampled,
 }
 
 impl<M: Module + ModelOutputs + 'static> At<'_, M> {
@@ -112,34 +103,4 @@ impl<M: Module + ModelOutputs + 'static> At<'_, M> {
         let variances = prior.kernel.variances(&self.places.points)?;
         Ok(prior.jitter * variances.iter().sum::<f64>() / variances.len() as f64)
     }
-
-    /// L⁻¹(f + σε), one output after the other.
-    fn whitened_outputs(&self, noise: Noise) -> Result<Vec<f64>> {
-        let [count, width] = self.outputs.dims();
-        let deviation = self.noise_variance()?.sqrt();
-        let normals = noise.latent(count * width);
-        let values = to_host(self.outputs.clone()).into_iter().zip(normals);
-        let mut values: Vec<f64> = values.map(|(f, z)| f + deviation * f64::from(z)).collect();
-        self.places.factor.solve_lower(&mut values)?;
-        Ok(values)
-    }
-}
-
-/// The gradients of the sampled divergence at every draw.
-pub(super) fn sampled<M: Module + ModelOutputs + 'static>(
-    draws: &[At<'_, M>],
-    noise: Noise,
-) -> Result<Vec<Tensor<1>>> {
-    let samples = draws.iter().enumerate();
-    let samples = samples.map(|(index, draw)| draw.whitened_outputs(noise.row(index as u64)));
-    let samples = samples.collect::<Result<Vec<_>>>()?;
-    let scores = spectral_scores(&samples)?;
-    let draws = draws.iter().zip(samples.iter().zip(scores));
-    let gradients = draws.map(|(draw, (sample, score))| {
-        let both = sample.iter().zip(score);
-        let mut weights: Vec<f64> = both.map(|(value, score)| value + score).collect();
-        draw.places.factor.solve_lower_transposed(&mut weights)?;
-        draw.weighted(&weights)
-    });
-    gradients.collect()
 }

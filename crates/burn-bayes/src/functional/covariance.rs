@@ -8,7 +8,7 @@ use crate::noise::Noise;
 
 /// The share of the mean variance that is added to a covariance without noise before it is factorised. Rounding of
 /// 2000 points makes eigenvalues of about −10⁻¹⁰ of their variance.
-pub const DEFAULT_JITTER: f64 = 1e-6;
+const DEFAULT_JITTER: f64 = 1e-6;
 
 impl Kernel {
     /// L with L Lᵀ = k(X, X) + `jitter`·v I, v the mean variance of the points.

@@ -149,17 +149,6 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// The same kernel with one length scale per coordinate wherever it has a single one.
-    #[must_use]
-    pub fn with_length_scale_per_coordinate(mut self, width: usize) -> Self {
-        self.node.for_each_base(&mut |base| {
-            if let [scale] = *base.length_scales() {
-                base.parameters.extend(vec![scale; width.saturating_sub(1)]);
-            }
-        });
-        self
-    }
-
     /// The same kernel with a constant factor 1 before every term of the sum that has none, so that the terms get
     /// variances of their own.
     #[must_use]

@@ -6,7 +6,6 @@
 //! * `points.rs` has points in the space of inputs, `measurement_points.rs` their sources;
 //! * `kernel.rs` has kernels, their sums and products, `kernel/base.rs` the formulas, `kernel/expression.rs` their text;
 //! * `covariance.rs` factorises covariances without noise, and draws functions;
-//! * `score.rs` estimates the score of a distribution of functions from its draws;
 //! * `regression.rs` has exact regression, `marginal_likelihood.rs` the search for its parameters.
 
 mod covariance;
@@ -15,12 +14,9 @@ mod marginal_likelihood;
 mod measurement_points;
 mod points;
 mod regression;
-mod score;
 
-pub use covariance::DEFAULT_JITTER;
 pub use kernel::Kernel;
 pub use marginal_likelihood::MarginalLikelihood;
 pub use measurement_points::MeasurementPoints;
 pub use points::{MOST_POINTS, Points};
 pub use regression::{FunctionPrediction, GaussianProcess, GaussianProcessFit};
-pub(crate) use score::{FEWEST_SAMPLES, spectral_scores};

@@ -161,7 +161,7 @@ impl GaussianProcessFit {
 
     /// The derivatives of log p(y) by the logarithms of the kernel's [parameters](Kernel::parameters), then of the noise
     /// variance.
-    pub fn log_marginal_gradient(&self) -> Vec<f64> {
+    pub(super) fn log_marginal_gradient(&self) -> Vec<f64> {
         let inverse = self.factor.inverse();
         let alpha = &self.weights;
         let weights = SquareMatrix::from_fn(alpha.len(), |i, j| {

@@ -4,7 +4,7 @@ use burn::tensor::{Tensor, TensorData, s};
 
 use super::{
     AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits,
-    Moments, Objective, Scratch, SgdStep, SgdValues,
+    Moments, Objective, Scratch,
 };
 use crate::noise::Noise;
 
@@ -278,36 +278,6 @@ impl AdamStep {
             gain: correction_2 / (1.0 - self.beta_1.powi(time)),
             epsilon: self.epsilon * correction_2,
         }
-    }
-}
-
-pub(crate) fn sgd<const R: usize>(
-    values: SgdValues<R>,
-    gradient: Tensor<R>,
-    step: SgdStep,
-) -> SgdValues<R> {
-    let gradient = decayed(gradient, &values.parameter, step.weight_decay);
-    let (update, velocity) = match step.momentum {
-        None => (gradient, None),
-        Some(momentum) => {
-            let velocity = match values.velocity {
-                Some(velocity) => {
-                    gradient.clone().mul_scalar(1.0 - momentum.dampening)
-                        + velocity.mul_scalar(momentum.factor)
-                }
-                None => gradient.clone(),
-            };
-            let update = match momentum.nesterov {
-                true => velocity.clone().mul_scalar(momentum.factor) + gradient,
-                false => velocity.clone(),
-            };
-            (update, Some(velocity))
-        }
-    };
-    let parameter = values.parameter - update.mul_scalar(step.learning_rate);
-    SgdValues {
-        parameter,
-        velocity,
     }
 }
 

@@ -10,7 +10,7 @@ use burn_bayes_kernels as host;
 
 use super::{
     AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits,
-    Moments, Objective, Scratch, SgdStep, SgdValues,
+    Moments, Objective, Scratch,
 };
 use crate::noise::{Noise, NoiseSource};
 
@@ -255,56 +255,6 @@ pub(super) fn adam<const R: usize>(
         moment_1: Tensor::from_primitive::<Flex>(first),
         moment_2: Tensor::from_primitive::<Flex>(second),
         max_moment_2: largest.map(Tensor::from_primitive::<Flex>),
-    })
-}
-
-pub(super) fn sgd<const R: usize>(
-    values: SgdValues<R>,
-    gradient: Tensor<R>,
-    step: SgdStep,
-) -> Result<SgdValues<R>, Refused<SgdValues<R>, R>> {
-    let Some(parameter) = Contiguous::new(&values.parameter)
-        .filter(|_| is_whole(&gradient) && values.velocity.as_ref().is_none_or(is_whole))
-    else {
-        return Err(Box::new((values, gradient)));
-    };
-    let mut out = primitive(gradient);
-    let host_step = host::SgdStep {
-        learning_rate: step.learning_rate,
-        weight_decay: step.weight_decay,
-    };
-    let Some(momentum) = step.momentum else {
-        host::sgd_step(&host_step, parameter.values(), out.storage_mut());
-        return Ok(SgdValues {
-            parameter: Tensor::from_primitive::<Flex>(out),
-            velocity: None,
-        });
-    };
-    let momentum = host::Momentum {
-        momentum: momentum.factor,
-        dampening: momentum.dampening,
-        nesterov: momentum.nesterov,
-    };
-    let starts = values.velocity.is_none();
-    let mut velocity = primitive(
-        values
-            .velocity
-            .unwrap_or_else(|| values.parameter.zeros_like()),
-    );
-    let buffer = match starts {
-        true => host::Velocity::Start(velocity.storage_mut()),
-        false => host::Velocity::Continue(velocity.storage_mut()),
-    };
-    host::sgd_momentum_step(
-        &host_step,
-        &momentum,
-        parameter.values(),
-        out.storage_mut(),
-        buffer,
-    );
-    Ok(SgdValues {
-        parameter: Tensor::from_primitive::<Flex>(out),
-        velocity: Some(Tensor::from_primitive::<Flex>(velocity)),
     })
 }
 

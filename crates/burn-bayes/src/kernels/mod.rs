@@ -20,7 +20,7 @@ pub mod statistics;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-pub use self::precision::{
+pub(crate) use self::precision::{
     MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
     mean_step, noise_products, precision_draw, precision_step, projections,
 };
@@ -221,51 +221,6 @@ pub fn adam<const R: usize>(
         Err(arguments) => *arguments,
     };
     composed::adam(values, gradient, step)
-}
-
-/// The constants of a step of stochastic gradient descent.
-#[derive(Clone, Copy, Debug)]
-pub struct SgdStep {
-    /// Learning rate.
-    pub learning_rate: f64,
-    /// Momentum, if any.
-    pub momentum: Option<SgdMomentum>,
-    /// L2 penalty added to the gradient.
-    pub weight_decay: f32,
-}
-
-/// How gradients of successive steps are averaged.
-#[derive(Clone, Copy, Debug)]
-pub struct SgdMomentum {
-    /// Momentum factor.
-    pub factor: f32,
-    /// Dampening of the gradient in the momentum.
-    pub dampening: f64,
-    /// Nesterov's look-ahead.
-    pub nesterov: bool,
-}
-
-/// A parameter and its velocity, which does not exist before the first step or without momentum.
-#[derive(Clone, Debug)]
-pub struct SgdValues<const R: usize> {
-    /// The parameter.
-    pub parameter: Tensor<R>,
-    /// The velocity.
-    pub velocity: Option<Tensor<R>>,
-}
-
-/// One step of stochastic gradient descent, with the conventions of Burn's own.
-pub fn sgd<const R: usize>(
-    values: SgdValues<R>,
-    gradient: Tensor<R>,
-    step: SgdStep,
-) -> SgdValues<R> {
-    #[cfg(feature = "flex")]
-    let (values, gradient) = match flex::sgd(values, gradient, step) {
-        Ok(values) => return values,
-        Err(arguments) => *arguments,
-    };
-    composed::sgd(values, gradient, step)
 }
 
 /// Running moments of iterates.

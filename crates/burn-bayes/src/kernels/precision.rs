@@ -14,85 +14,85 @@ use crate::prior::PriorPrecisions;
 
 /// Inner products needed for draws, computed in one pass.
 #[derive(Clone, Debug)]
-pub struct Projections {
+pub(crate) struct Projections {
     /// U diag(d)⁻¹ Uᵀ, K×K row-major.
-    pub scaled_gram: Vec<f64>,
+    pub(crate) scaled_gram: Vec<f64>,
     /// U Uᵀ, K×K row-major.
-    pub gram: Vec<f64>,
+    pub(crate) gram: Vec<f64>,
     /// U (d^-½ ⊙ ε) of every draw, K numbers each.
-    pub products: Vec<Vec<f64>>,
+    pub(crate) products: Vec<Vec<f64>>,
 }
 
 /// The parameters of a natural-gradient step of the precision.
 #[derive(Clone, Copy, Debug)]
-pub struct PrecisionStep<'a> {
+pub(crate) struct PrecisionStep<'a> {
     /// β, the weight of the new precision; the old one keeps 1 − β.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Q, K×K row-major: the coefficients of the old factors in the new ones.
-    pub mixing: &'a [f64],
+    pub(crate) mixing: &'a [f64],
     /// The factor of the sum of squares.
-    pub square_scale: f64,
+    pub(crate) square_scale: f64,
     /// N, which multiplies the mean gradient.
-    pub gradient_scale: f64,
+    pub(crate) gradient_scale: f64,
     /// α, the prior's precisions.
-    pub prior: &'a PriorPrecisions,
+    pub(crate) prior: &'a PriorPrecisions,
 }
 
 /// The contribution of the data to a precision.
 #[derive(Clone, Debug)]
-pub struct PrecisionEvidence {
+pub(crate) struct PrecisionEvidence {
     /// The contribution of the gradients to the new factors, `[K, D]`; absent at rank 0.
-    pub rows: Option<Tensor<2>>,
+    pub(crate) rows: Option<Tensor<2>>,
     /// Σ g² over the gradients, `[D]`.
-    pub squares: Tensor<1>,
+    pub(crate) squares: Tensor<1>,
     /// The mean gradient, `[D]`.
-    pub gradient: Tensor<1>,
+    pub(crate) gradient: Tensor<1>,
 }
 
 /// A precision after a step, and the quantities for the step of the mean.
 #[derive(Clone, Debug)]
-pub struct PrecisionUpdate {
+pub(crate) struct PrecisionUpdate {
     /// U⁺ = Q U + rows, `[K, D]`.
-    pub factors: Option<Tensor<2>>,
+    pub(crate) factors: Option<Tensor<2>>,
     /// d⁺ = (1−β) d + β α + max(0, (1−β) Σ_k U_k² + scale·squares − Σ_k U⁺_k²), `[D]`.
-    pub precision: Tensor<1>,
+    pub(crate) precision: Tensor<1>,
     /// ĝ = N g + α⊙μ, `[D]`.
-    pub gradient: Tensor<1>,
+    pub(crate) gradient: Tensor<1>,
     /// U⁺ diag(d⁺)⁻¹ U⁺ᵀ, K×K row-major.
-    pub scaled_gram: Vec<f64>,
+    pub(crate) scaled_gram: Vec<f64>,
     /// U⁺ (ĝ/d⁺), K numbers.
-    pub projection: Vec<f64>,
+    pub(crate) projection: Vec<f64>,
     /// Σ ĝ²/d⁺.
-    pub squared_norm: f64,
+    pub(crate) squared_norm: f64,
     /// Σ d⁺, which is not finite if any element is not finite.
-    pub precision_sum: f64,
+    pub(crate) precision_sum: f64,
 }
 
 /// A mean and the running average of its natural gradients; no average without momentum.
 #[derive(Clone, Debug)]
-pub struct MeanValues {
+pub(crate) struct MeanValues {
     /// μ, `[D]`.
-    pub mean: Tensor<1>,
+    pub(crate) mean: Tensor<1>,
     /// v, `[D]`.
-    pub velocity: Option<Tensor<1>>,
+    pub(crate) velocity: Option<Tensor<1>>,
 }
 
 /// A step of the mean against Σ ĝ = ĝ/d − (U/d)ᵀ w.
 #[derive(Clone, Copy, Debug)]
-pub struct MeanStep<'a> {
+pub(crate) struct MeanStep<'a> {
     /// w = (I + U d⁻¹ Uᵀ)⁻¹ U (ĝ/d), K numbers.
-    pub weights: &'a [f64],
+    pub(crate) weights: &'a [f64],
     /// The factor of Σ ĝ before the momentum average.
-    pub scale: f64,
+    pub(crate) scale: f64,
     /// m, of v ← m v + (1−m) scale·Σ ĝ.
-    pub momentum: f64,
+    pub(crate) momentum: f64,
     /// The factor of v, or of scale·Σ ĝ without momentum, in the step.
-    pub learning_rate: f64,
+    pub(crate) learning_rate: f64,
 }
 
 /// The inner products with the factors that draws from this Gaussian need, in one pass over the
 /// factors.
-pub fn projections(gaussian: &PrecisionParts, noises: &[Noise]) -> Projections {
+pub(crate) fn projections(gaussian: &PrecisionParts, noises: &[Noise]) -> Projections {
     #[cfg(feature = "flex")]
     if let Some(result) = flex::projections(gaussian, noises) {
         return result;
@@ -101,7 +101,7 @@ pub fn projections(gaussian: &PrecisionParts, noises: &[Noise]) -> Projections {
 }
 
 /// The [`products`](Projections::products) alone: U (d^-½ ⊙ ε) of every draw, K numbers each.
-pub fn noise_products(gaussian: &PrecisionParts, noises: &[Noise]) -> Vec<Vec<f64>> {
+pub(crate) fn noise_products(gaussian: &PrecisionParts, noises: &[Noise]) -> Vec<Vec<f64>> {
     #[cfg(feature = "flex")]
     if let Some(result) = flex::noise_products(gaussian, noises) {
         return result;
@@ -110,7 +110,11 @@ pub fn noise_products(gaussian: &PrecisionParts, noises: &[Noise]) -> Vec<Vec<f6
 }
 
 /// θ = μ + d^-½ ⊙ ε − (U/d)ᵀ w, with w = M U (d^-½ ⊙ ε), `weights`, from the host.
-pub fn precision_draw(gaussian: &PrecisionParts, noise: Noise, weights: &[f64]) -> Tensor<1> {
+pub(crate) fn precision_draw(
+    gaussian: &PrecisionParts,
+    noise: Noise,
+    weights: &[f64],
+) -> Tensor<1> {
     #[cfg(feature = "flex")]
     if let Some(result) = flex::precision_draw(gaussian, noise, weights) {
         return result;
@@ -119,7 +123,7 @@ pub fn precision_draw(gaussian: &PrecisionParts, noise: Noise, weights: &[f64]) 
 }
 
 /// The precision after a natural-gradient step, and the quantities for the step of the mean.
-pub fn precision_step(
+pub(crate) fn precision_step(
     gaussian: &PrecisionParts,
     evidence: PrecisionEvidence,
     step: PrecisionStep<'_>,
@@ -133,7 +137,7 @@ pub fn precision_step(
 }
 
 /// The mean of `gaussian` after a step with its factors and diagonal.
-pub fn mean_step(
+pub(crate) fn mean_step(
     gaussian: PrecisionParts,
     velocity: Option<Tensor<1>>,
     gradient: Tensor<1>,

@@ -102,7 +102,7 @@ impl LikelihoodMixture {
     }
 
     /// The negative log-likelihood of the mixture for each row, `[rows]`; with several targets, their joint one.
-    pub fn row_losses(&self) -> Tensor<1> {
+    pub(super) fn row_losses(&self) -> Tensor<1> {
         let losses = self.of_draws(|outputs| {
             let losses = self.likelihood.losses(outputs, self.targets.clone());
             losses.unsqueeze_dim(1)

@@ -333,12 +333,9 @@ impl Draw {
 pub enum FunctionPriorUse {
     /// It does not support such priors.
     Nothing,
-    /// The gradient at every one of so many draws, which is added to that of the loss, or the gradient of a divergence
-    /// between Gaussians.
-    Gradient {
-        /// The number of draws of a step.
-        draws: usize,
-    },
+    /// The gradient at every draw, which is added to that of the loss, or the gradient of a divergence between
+    /// Gaussians.
+    Gradient,
     /// The gradient and the Gauss–Newton curvature.
     Curvature,
 }

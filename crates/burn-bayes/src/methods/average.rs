@@ -12,7 +12,7 @@ use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
 use super::start::{buffer, updated};
-use crate::algebra::SquareMatrix;
+use crate::algebra::{AlgebraError, SquareMatrix};
 use crate::kernels::{CovarianceParts, Diagonal, FactorUnits, inner_products};
 
 /// Which iterates the posterior is the average of. With a constant learning rate they fluctuate around the
@@ -54,7 +54,7 @@ impl Averaging {
 
 /// Steps between two alignments. An alignment is a product of K×D matrices and costs as much as the
 /// rest of a step; the factors rotate very little in so few steps.
-const TURNED_EVERY: u64 = 8;
+const ALIGNED_EVERY: u64 = 8;
 
 /// What is averaged: the parameters of a Gaussian in covariance form, or a mean alone.
 #[derive(Clone, Debug)]
@@ -126,8 +126,17 @@ impl Average {
     pub(crate) fn with(self, current: &Iterate, count: u64, weight: f64) -> Self {
         let factors = self.factors.zip(current.factors.as_ref());
         let factors = factors.map(|(average, current)| {
-            let average = match count.is_multiple_of(TURNED_EVERY) {
-                true => updated(average, |average| turned(average, current)),
+            let average = match count.is_multiple_of(ALIGNED_EVERY) {
+                true => updated(average, |average| match rotation(&average, current) {
+                    Ok(rotation) => rotation.matmul(average),
+                    Err(error) => {
+                        log::warn!(
+                            "the average of the factors was not aligned with the factors of iterate {count}: {error}. \
+                             Its deviations may be too small."
+                        );
+                        average
+                    }
+                }),
                 false => average,
             };
             approach(average, current, weight)
@@ -141,20 +150,20 @@ impl Average {
     }
 }
 
-/// The average, rotated to align with `current`.
-fn turned(average: Tensor<2>, current: &Tensor<2>) -> Tensor<2> {
+/// The rotation that aligns the average with `current`.
+///
+/// # Errors
+///
+/// If a number is not finite, or the singular value decomposition does not converge.
+fn rotation(average: &Tensor<2>, current: &Tensor<2>) -> Result<Tensor<2>, AlgebraError> {
     let [rank, _] = average.dims();
     let current = current.clone().to_device(&average.device());
-    let overlap = inner_products(&current, &average).into_data();
-    let rotation = SquareMatrix::from_row_major(rank, overlap.iter::<f64>().collect())
-        .and_then(|overlap| overlap.nearest_orthogonal());
-    // Numbers that are not finite are reported by the check of the gradient.
-    let Ok(rotation) = rotation else {
-        return average;
-    };
+    let overlap = inner_products(&current, average).into_data();
+    let overlap = SquareMatrix::from_row_major(rank, overlap.iter::<f64>().collect())?;
+    let rotation = overlap.nearest_orthogonal()?;
     let values: Vec<f32> = rotation.as_slice().iter().map(|&v| v as f32).collect();
-    let rotation = Tensor::from_data(TensorData::new(values, [rank, rank]), &average.device());
-    rotation.matmul(average)
+    let values = TensorData::new(values, [rank, rank]);
+    Ok(Tensor::from_data(values, &average.device()))
 }
 
 /// average += weight · (current − average)
@@ -216,5 +225,14 @@ mod tests {
         for (found, expected) in covariance(0.004).iter().zip(covariance(0.0)) {
             assert!((found - expected).abs() < 2e-3, "{found} {expected}");
         }
+    }
+
+    #[test]
+    fn factors_that_are_not_finite_have_no_rotation() {
+        let device = Device::default();
+        let average = Tensor::from_data([[1.0, 2.0, 0.5], [-1.0, 0.3, 0.7]], &device);
+        let current = Tensor::from_data([[1.0, f32::NAN, 0.5], [-1.0, 0.3, 0.7]], &device);
+        let error = rotation(&average, &current).unwrap_err();
+        assert!(matches!(error, AlgebraError::NotFinite { .. }), "{error}");
     }
 }

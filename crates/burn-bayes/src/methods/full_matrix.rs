@@ -1,5 +1,4 @@
-//! VON and VOGN with the full precision matrix, in f64 on the host: a reference for the low-rank
-//! and diagonal forms, for models with a few hundred weights.
+//! VON and VOGN with the full precision matrix, in f64 on the host.
 //!
 //! With the gradient g of the mean negative log-likelihood and its curvature H at a draw, or their
 //! expectations,
@@ -11,81 +10,57 @@
 //! q in place of g and H, β = η = 1 is Newton's method on the variational objective.
 
 use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
-use crate::error::{Error, Result};
 use crate::posterior::DenseGaussian;
 
 /// A Gaussian N(μ, P⁻¹), updated by natural gradients.
-///
-/// ```
-/// use burn_bayes::algebra::SquareMatrix;
-/// use burn_bayes::methods::{FullMatrixStep, FullMatrixVon};
-///
-/// // Ten observations of a number, with variance 1 and mean 3, and a prior with precision 1.
-/// let von = FullMatrixVon::new(vec![0.0], SquareMatrix::identity(1))?;
-/// let von = von.stepped(FullMatrixStep {
-///     train_len: 10,
-///     gradient: &[-3.0],
-///     curvature: &SquareMatrix::identity(1),
-///     prior: &[1.0],
-///     rate: 1.0,
-///     learning_rate: 1.0,
-/// })?;
-/// assert_eq!(von.precision().as_slice(), [11.0]);
-/// assert!((von.mean()[0] - 30.0 / 11.0).abs() < 1e-15);
-/// # Ok::<(), burn_bayes::Error>(())
-/// ```
 #[derive(Clone, Debug)]
-pub struct FullMatrixVon {
+pub(super) struct FullMatrixVon {
     mean: Vec<f64>,
     precision: SquareMatrix,
 }
 
 /// The inputs of one step.
 #[derive(Clone, Copy, Debug)]
-pub struct FullMatrixStep<'a> {
+pub(super) struct FullMatrixStep<'a> {
     /// N.
-    pub train_len: usize,
+    pub(super) train_len: usize,
     /// g, at the draw.
-    pub gradient: &'a [f64],
+    pub(super) gradient: &'a [f64],
     /// H, at the draw.
-    pub curvature: &'a SquareMatrix,
+    pub(super) curvature: &'a SquareMatrix,
     /// α of every weight.
-    pub prior: &'a [f64],
+    pub(super) prior: &'a [f64],
     /// β.
-    pub rate: f64,
+    pub(super) rate: f64,
     /// η.
-    pub learning_rate: f64,
+    pub(super) learning_rate: f64,
 }
 
 impl FullMatrixVon {
     /// Starts at N(`mean`, `precision`⁻¹).
-    pub fn new(mean: Vec<f64>, precision: SquareMatrix) -> Result<Self> {
-        same_length("precision", mean.len(), precision.size())?;
-        Ok(Self { mean, precision })
+    pub(super) fn new(mean: Vec<f64>, precision: SquareMatrix) -> Self {
+        Self { mean, precision }
     }
 
     /// μ.
-    pub fn mean(&self) -> &[f64] {
+    pub(super) fn mean(&self) -> &[f64] {
         &self.mean
     }
 
     /// P.
-    pub fn precision(&self) -> &SquareMatrix {
+    pub(super) fn precision(&self) -> &SquareMatrix {
         &self.precision
     }
 
     /// The posterior.
-    pub fn gaussian(&self) -> Result<DenseGaussian> {
+    pub(super) fn gaussian(&self) -> Result<DenseGaussian, AlgebraError> {
         let precision = self.precision.as_slice().to_vec();
-        DenseGaussian::from_precision(self.mean.clone(), precision).map_err(core)
+        DenseGaussian::from_precision(self.mean.clone(), precision)
     }
 
     /// The Gaussian after one step.
-    pub fn stepped(self, step: FullMatrixStep<'_>) -> Result<Self> {
+    pub(super) fn stepped(self, step: FullMatrixStep<'_>) -> Result<Self, AlgebraError> {
         let len = self.mean.len();
-        same_length("gradient", len, step.gradient.len())?;
-        same_length("curvature", len, step.curvature.size())?;
-        same_length("prior", len, step.prior.len())?;
         let scale = step.train_len as f64;
         let precision = SquareMatrix::from_fn(len, |row, column| {
             let prior = if row == column { step.prior[row] } else { 0.0 };
@@ -96,8 +71,8 @@ impl FullMatrixVon {
         let mut direction: Vec<f64> = terms
             .map(|((gradient, prior), mean)| scale * gradient + prior * mean)
             .collect();
-        let root = Cholesky::new(&precision).map_err(core)?;
-        root.solve(&mut direction).map_err(core)?;
+        let root = Cholesky::new(&precision)?;
+        root.solve(&mut direction)?;
         let moved = self.mean.iter().zip(&direction);
         Ok(Self {
             mean: moved
@@ -108,23 +83,54 @@ impl FullMatrixVon {
     }
 }
 
-/// (1/M) Σ gᵢgᵢᵀ of the gradients in `rows`, stored one after the other with `len` numbers each.
-pub fn empirical_fisher(rows: &[f64], len: usize) -> SquareMatrix {
-    let share = len as f64 / rows.len().max(1) as f64;
-    SquareMatrix::from_fn(len, |row, column| {
-        let products = rows.chunks_exact(len).map(|g| g[row] * g[column]);
-        share * products.sum::<f64>()
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Noise;
+    use crate::posterior::linear_regression_posterior;
 
-fn same_length(field: &str, expected: usize, found: usize) -> Result<()> {
-    if expected == found {
-        return Ok(());
+    const LEN: usize = 3;
+
+    #[test]
+    fn a_newton_step_on_a_quadratic_gives_the_exact_posterior() {
+        const ROWS: usize = 9;
+        let (alpha, beta) = (0.5, 4.0);
+        let normals = |seed, count| -> Vec<f64> {
+            let normals = Noise::host(seed).latent(count).into_iter();
+            normals.map(f64::from).collect()
+        };
+        let (inputs, targets) = (normals(1, ROWS * LEN), normals(2, ROWS));
+        let start = [0.3, -0.2, 1.0];
+        // g = (β/N) Xᵀ(Xw − y) and H = (β/N) XᵀX.
+        let share = beta / ROWS as f64;
+        let mut gradient = vec![0.0; LEN];
+        let mut curvature = vec![0.0; LEN * LEN];
+        for (x, y) in inputs.chunks(LEN).zip(&targets) {
+            let residual = x.iter().zip(start).map(|(x, w)| x * w).sum::<f64>() - y;
+            for i in 0..LEN {
+                gradient[i] += share * residual * x[i];
+                (0..LEN).for_each(|j| curvature[i * LEN + j] += share * x[i] * x[j]);
+            }
+        }
+        let von = FullMatrixVon::new(start.to_vec(), SquareMatrix::identity(LEN));
+        let step = FullMatrixStep {
+            train_len: ROWS,
+            gradient: &gradient,
+            curvature: &SquareMatrix::from_row_major(LEN, curvature).unwrap(),
+            prior: &[alpha; LEN],
+            rate: 1.0,
+            learning_rate: 1.0,
+        };
+        let found = von.stepped(step).unwrap().gaussian().unwrap();
+        let exact = linear_regression_posterior(&inputs, &targets, alpha, beta).unwrap();
+        let (found_covariance, covariance) = (found.covariance(), exact.covariance());
+        let found = found.mean().iter().chain(found_covariance.as_slice());
+        let exact = exact.mean().iter().chain(covariance.as_slice());
+        for (found, exact) in found.zip(exact) {
+            assert!(
+                (found - exact).abs() <= 1e3 * f64::EPSILON,
+                "{found} {exact}"
+            );
+        }
     }
-    let problem = format!("has {found} weights, the mean has {expected}");
-    Err(Error::config(field, problem))
-}
-
-fn core(error: AlgebraError) -> Error {
-    error.into()
 }

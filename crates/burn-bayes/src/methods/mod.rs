@@ -3,7 +3,6 @@
 //! * [`Vifa`]: variational inference with a factor-analysis covariance; rank 0 is mean-field.
 //! * [`Slang`]: natural gradients with a low-rank-plus-diagonal precision; rank 0 is VOGN.
 //! * [`Von`]: natural gradients with a diagonal precision and a choice of curvature estimates.
-//! * [`FullMatrixVon`]: VON with the full precision matrix, as a reference for small models.
 //! * [`Vadam`]: Adam with perturbed weights.
 //! * [`Ivon`]: VON with an average gradient, also for accumulated mini-batches and several devices.
 //! * [`Nagvac`]: natural gradients of a Gaussian with one factor.
@@ -60,7 +59,6 @@ pub use bayesian_ridge::BayesianRidge;
 pub use factor_analysis::{
     FactorAnalysis, FactorAnalysisConfig, FactorEstimate, FactorRule, OnlineFactorAnalysis,
 };
-pub use full_matrix::{FullMatrixStep, FullMatrixVon, empirical_fisher};
 pub(crate) use function_terms::{DivergenceGradient, FunctionTerms};
 pub use iterate_averaging::{IterateAveraging, IterateAveragingConfig};
 pub use ivon::{Ivon, IvonConfig, IvonState, IvonStep};

@@ -307,12 +307,7 @@ impl<S: MethodState> Algorithm for Staged<S> {
     }
 
     fn function_prior_use(&self) -> FunctionPriorUse {
-        match S::FUNCTION_PRIOR {
-            FunctionPriorUse::Gradient { .. } => FunctionPriorUse::Gradient {
-                draws: self.settings.draws.count,
-            },
-            other => other,
-        }
+        S::FUNCTION_PRIOR
     }
 
     fn last_mean(&self) -> Option<Tensor<1>> {

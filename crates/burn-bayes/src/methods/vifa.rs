@@ -251,7 +251,7 @@ impl MethodState for VifaState {
     type Step = Infallible;
 
     const LEARNS: Learns = Learns::ByOptimizer;
-    const FUNCTION_PRIOR: FunctionPriorUse = FunctionPriorUse::Gradient { draws: 0 };
+    const FUNCTION_PRIOR: FunctionPriorUse = FunctionPriorUse::Gradient;
 
     fn propose(
         &self,

@@ -25,7 +25,7 @@ use crate::noise::Noise;
 
 /// The parameters of a Gaussian in covariance form.
 #[derive(Module, Debug)]
-pub struct CovarianceForm {
+pub(super) struct CovarianceForm {
     pub(super) mean: Param<Tensor<1>>,
     pub(super) factors: Option<Param<Tensor<2>>>,
     pub(super) diagonal: Param<Tensor<1>>,

@@ -31,7 +31,7 @@ use crate::algebra::{AlgebraError, Cholesky, SquareMatrix, check_finite, check_l
 ///
 /// D·ε bounds the rounding error of an inner product of length D; the factor allows for the few
 /// products and solves from which a covariance is usually computed.
-pub const SYMMETRY_TOLERANCE: f64 = 64.0;
+const SYMMETRY_TOLERANCE: f64 = 64.0;
 
 /// A Gaussian N(m, S) with a positive definite covariance, factorised once when it is built.
 ///
@@ -53,7 +53,7 @@ pub struct DenseGaussian {
 impl DenseGaussian {
     /// N(`mean`, `covariance`), the covariance row by row.
     ///
-    /// Both must be finite, the covariance symmetric within [`SYMMETRY_TOLERANCE`] and positive
+    /// Both must be finite, the covariance symmetric up to rounding and positive
     /// definite. The mean of the two triangles is used.
     pub fn new(mean: Vec<f64>, covariance: Vec<f64>) -> Result<Self, AlgebraError> {
         const WHAT: &str = "covariance of a dense Gaussian";

@@ -90,7 +90,7 @@ impl DenseGaussian {
     }
 
     /// The 2-Wasserstein distance (not squared); 0 for two equal Gaussians up to rounding.
-    pub fn wasserstein_distance(&self, other: &Self) -> Result<f64, AlgebraError> {
+    fn wasserstein_distance(&self, other: &Self) -> Result<f64, AlgebraError> {
         let mean = squared_norm(&other.residual(self.mean())?);
         let (left, right) = (self.cholesky().lower(), other.cholesky().lower());
         let rotation = right.transpose().multiply(left)?.nearest_orthogonal()?;
@@ -99,7 +99,7 @@ impl DenseGaussian {
     }
 
     /// ‖m − m̂‖ / ‖m‖ with self the truth; 0 where both means are 0, infinite where only m is.
-    pub fn relative_mean_distance(&self, approximation: &Self) -> Result<f64, AlgebraError> {
+    fn relative_mean_distance(&self, approximation: &Self) -> Result<f64, AlgebraError> {
         let distance = squared_norm(&approximation.residual(self.mean())?).sqrt();
         let scale = squared_norm(self.mean()).sqrt();
         Ok(if distance == 0.0 {

@@ -27,8 +27,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 
-pub use self::covariance::CovarianceForm;
-pub use self::dense::{DenseGaussian, SYMMETRY_TOLERANCE, linear_regression_posterior};
+pub use self::dense::{DenseGaussian, linear_regression_posterior};
 pub use self::divergence::GaussianDistance;
 pub use self::factor::{DENSE_LIMIT, FactorPosterior, FormKind};
 pub(crate) use self::form::CovarianceTerms;
@@ -37,7 +36,7 @@ pub use self::model_state::ModelState;
 pub(crate) use self::model_state::{changing, running, unshared};
 pub use self::nearest::NearestGaussian;
 pub use self::point::PointPosterior;
-pub use self::precision::{PrecisionDraws, PrecisionForm, precision_draws};
+pub(crate) use self::precision::{PrecisionDraws, precision_draws};
 pub(crate) use self::settings::hash_of_settings;
 pub use self::storage::FORMAT_VERSION;
 use crate::error::{Error, Result};

@@ -27,7 +27,7 @@ use crate::noise::Noise;
 
 /// The parameters of a Gaussian in precision form.
 #[derive(Module, Debug)]
-pub struct PrecisionForm {
+pub(super) struct PrecisionForm {
     pub(super) mean: Param<Tensor<1>>,
     pub(super) factors: Option<Param<Tensor<2>>>,
     pub(super) diagonal: Param<Tensor<1>>,
@@ -54,15 +54,15 @@ fn covariance(parts: &PrecisionParts) -> Result<LowRankInverse> {
 
 /// Draws, and U Uᵀ, which the same pass computes.
 #[derive(Clone, Debug)]
-pub struct PrecisionDraws {
+pub(crate) struct PrecisionDraws {
     /// One draw per noise, `[D]` each.
-    pub draws: Vec<Tensor<1>>,
+    pub(crate) draws: Vec<Tensor<1>>,
     /// U Uᵀ, K×K row-major.
-    pub gram: Vec<f64>,
+    pub(crate) gram: Vec<f64>,
 }
 
 /// One draw per noise.
-pub fn precision_draws(parts: &PrecisionParts, noises: &[Noise]) -> Result<PrecisionDraws> {
+pub(crate) fn precision_draws(parts: &PrecisionParts, noises: &[Noise]) -> Result<PrecisionDraws> {
     let Projections {
         scaled_gram,
         gram,

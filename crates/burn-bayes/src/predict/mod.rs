@@ -1,7 +1,6 @@
 //! Predictions with a posterior over the weights.
 
 mod batched_prediction;
-mod component_statistics;
 mod dropout;
 mod predictor;
 mod recording;

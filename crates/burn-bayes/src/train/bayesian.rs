@@ -21,7 +21,6 @@ use super::model_terms::ModelTerms;
 use super::notices::{Notice, RowsSeen, warn_about_dropout};
 use super::self_check::SelfCheck;
 use super::validation_check::ValidationCheck;
-use super::validation_hook::ValidationHook;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
 use crate::methods::{Algorithm, MeanGradients, Setup, Stage, Update};
@@ -73,8 +72,6 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     divergence_stop: DivergenceStop,
     #[module(skip)]
     self_check: SelfCheck,
-    #[module(skip)]
-    validation_hook: ValidationHook<A::Posterior>,
     /// Whether the model has batch norm in training mode.
     #[module(skip)]
     has_batch_norm: bool,
@@ -123,7 +120,6 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             prediction_draws: DEFAULT_PREDICTION_DRAWS,
             divergence_stop: DivergenceStop::default(),
             self_check: SelfCheck::default(),
-            validation_hook: ValidationHook::default(),
             validation_check: ValidationCheck::default(),
             model_terms: ModelTerms::default(),
         })
@@ -553,31 +549,6 @@ where
         let stacked = BatchedPrediction::<M>::new(self.layout().clone());
         self.prediction = RecordingCache::holding(stacked);
         self
-    }
-}
-
-impl<M: Module + 'static, A: Algorithm> Bayesian<M, A> {
-    /// Calls `hook` with the [`template`](Self::template) and the posterior at the first validation after each
-    /// change of the posterior, as in every epoch of a Learner.
-    pub(crate) fn with_validation_hook(
-        mut self,
-        hook: impl Fn(&M, &A::Posterior) + Send + Sync + 'static,
-    ) -> Self {
-        self.validation_hook = ValidationHook::new(hook);
-        self
-    }
-
-    /// Calls the hook, unless it has been called for this posterior.
-    fn call_validation_hook(&self) -> Result<()> {
-        if !self.validation_hook.is_set() {
-            return Ok(());
-        }
-        let compute = || self.compute_posterior();
-        let call = |posterior: &A::Posterior| self.validation_hook.call(&self.model, posterior);
-        match self.posterior.visit_once(compute, call) {
-            Err(error) if error.is_too_early() => Ok(()),
-            result => result,
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! (loading a record, moving to a device, a mapper) clears it.
 
 use std::fmt;
-use std::sync::{Arc, Once, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
@@ -22,7 +22,6 @@ pub(crate) struct PosteriorCache<P>(Arc<OnceLock<Known<P>>>);
 struct Known<P> {
     posterior: P,
     sampler: OnceLock<Arc<dyn Sampler>>,
-    visited: Once,
 }
 
 impl<P> Default for PosteriorCache<P> {
@@ -53,17 +52,6 @@ impl<P: Posterior> PosteriorCache<P> {
         Ok((known.posterior.clone(), sampler))
     }
 
-    /// Calls `visit` with the posterior, once for each posterior; other threads wait for the end of the call.
-    pub(crate) fn visit_once(
-        &self,
-        compute: impl FnOnce() -> Result<P>,
-        visit: impl FnOnce(&P),
-    ) -> Result<()> {
-        let known = self.known(compute)?;
-        known.visited.call_once(|| visit(&known.posterior));
-        Ok(())
-    }
-
     fn known(&self, compute: impl FnOnce() -> Result<P>) -> Result<&Known<P>> {
         if let Some(known) = self.0.get() {
             return Ok(known);
@@ -72,7 +60,6 @@ impl<P: Posterior> PosteriorCache<P> {
         Ok(self.0.get_or_init(|| Known {
             posterior,
             sampler: OnceLock::new(),
-            visited: Once::new(),
         }))
     }
 }

@@ -7,7 +7,6 @@
 
 mod batched_training;
 mod bayesian;
-mod bound_patience;
 mod cache;
 mod clock;
 mod deferred_step;
@@ -29,10 +28,8 @@ mod self_check;
 mod staging;
 mod trainer;
 mod validation_check;
-mod validation_hook;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
-pub use bound_patience::BoundPatience;
 pub(crate) use clock::PriorMark;
 pub use gather::Gather;
 pub(crate) use gather::one_by_one;

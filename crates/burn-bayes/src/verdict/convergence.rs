@@ -41,17 +41,6 @@ impl Arrival {
         self.decrement + self.scale_gain
     }
 
-    /// The excess with two standard errors added: what a verdict compares with a limit. Infinite if the excess is
-    /// undetermined, and never NaN.
-    pub fn largest_excess(&self) -> f64 {
-        let largest = self.excess() + CERTAIN * self.standard_error;
-        if largest.is_nan() {
-            f64::INFINITY
-        } else {
-            largest
-        }
-    }
-
     /// Whether a fit of this number of weights has converged.
     ///
     /// ```
@@ -123,7 +112,6 @@ mod tests {
             Convergence::NotConverged
         );
         for unknown in [arrival(f64::NAN, 0.1), arrival(0.0, f64::NAN)] {
-            assert_eq!(unknown.largest_excess(), f64::INFINITY);
             assert_eq!(unknown.convergence(100), Convergence::Undetermined);
         }
     }

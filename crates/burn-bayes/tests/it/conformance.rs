@@ -3,8 +3,8 @@
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::{Linear, LinearConfig};
-use burn::optim::ModuleOptimizer;
 use burn::optim::momentum::MomentumConfig;
+use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
@@ -13,7 +13,6 @@ use burn_bayes::methods::{
     Algorithm, Averaging, BatchEnsembleConfig, Curvature, FactorUnits, IterateAveragingConfig,
     IvonConfig, MeanStage, NagvacConfig, SamplingSchedule, SghmcConfig, VadamConfig, VonConfig,
 };
-use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
 use burn_bayes::train::Gather;
 use burn_bayes::{
@@ -483,7 +482,7 @@ fn swag_is_the_moments_of_the_weights_a_training_passes_through() {
     let config = BayesianConfig::new(LEN, SwagConfig::new(4).with_interval(3).with_rank(RANK));
     let mut bayesian = config.init(regressor(1));
     let momentum = MomentumConfig::new().with_dampening(0.0);
-    let mut optimizer = FusedSgdConfig::new().with_momentum(Some(momentum)).init();
+    let mut optimizer = SgdConfig::new().with_momentum(Some(momentum)).init();
     let data = Batch::new(LEN, 1);
     let mut iterates: Vec<Vec<f64>> = Vec::new();
     let mut deviations: Vec<Vec<f64>> = Vec::new();

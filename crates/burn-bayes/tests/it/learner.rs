@@ -18,7 +18,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, Linea
 use burn::optim::lr_scheduler::linear::LinearLrSchedulerConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::{ModuleLrScheduler, ModuleLrSchedulerConfig};
 use burn::optim::momentum::MomentumConfig;
-use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
+use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::tensor::activation::{log_softmax, softmax};
 use burn::tensor::distributed::{DistributedConfig, ReduceOperation};
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -34,7 +34,6 @@ use burn::train::{
     LearnerSummary, LearningResult, MetricEarlyStoppingStrategy, MetricSummary, MultiDeviceOptim,
     StoppingCondition, SupervisedTraining, TrainOutput, TrainStep,
 };
-use burn_bayes::diagnostics::ArrivalTest;
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::methods::{
@@ -44,7 +43,6 @@ use burn_bayes::methods::{
 use burn_bayes::metric::{
     ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
 };
-use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::Posterior;
 use burn_bayes::train::{
     DEFAULT_PREDICTION_DRAWS, Gather, MAX_REJECTIONS, StagedLearningRate, VifaPart,
@@ -268,7 +266,7 @@ fn adam() -> ModuleOptimizer {
 }
 
 fn sgd() -> ModuleOptimizer {
-    FusedSgdConfig::new().init()
+    SgdConfig::new().init()
 }
 
 /// A whole training in its own directory.
@@ -528,7 +526,7 @@ fn a_resumed_training_is_the_uninterrupted_one_with_steps_in_closed_form() {
 fn a_resumed_training_is_the_uninterrupted_one_with_momentum() {
     let momentum = || {
         let momentum = MomentumConfig::new().with_momentum(0.5).with_dampening(0.0);
-        FusedSgdConfig::new()
+        SgdConfig::new()
             .with_momentum(Some(momentum.with_nesterov(true)))
             .init()
     };
@@ -1028,37 +1026,6 @@ fn metrics_of_uncertainty_report_the_scores_of_the_epoch() {
     assert!(train[0] > 0.0 && train[1] == 0.0 && train[2] > 0.0);
 }
 
-/// The values of a validation metric in every epoch.
-fn logged(directory: &Path, name: &str) -> Vec<f64> {
-    let summary = LearnerSummary::new(directory, &[name]).unwrap();
-    let entries = &summary.metrics.valid[0].entries;
-    entries.iter().map(|entry| entry.value).collect()
-}
-
-#[test]
-fn the_arrival_metric_is_the_test_after_each_epoch() {
-    let directory = TempDir::new().unwrap();
-    let test = ArrivalTest::new(data().len());
-    let batches = || vec![batch(&data(), &device())];
-    let (wrapped, arrival) = vifa()
-        .init(classifier(1))
-        .with_arrival_metric(test.clone(), batches());
-    let trained = training(directory.path(), loader(data(), BATCH), 4)
-        .metric_valid_numeric(arrival)
-        .launch(Learner::new(wrapped, adam(), 1e-2))
-        .model;
-    let model = trained.template().clone().train();
-    let last = test.measure(&model, &trained.posterior(), batches());
-    let found = logged(directory.path(), "Arrival");
-    assert_eq!(found.len(), 4);
-    assert!(found[0] > 1.1 * found[3], "{found:?}");
-    let expected = last.unwrap().excess();
-    assert!(
-        (found[3] - expected).abs() < 1e-3 * expected,
-        "{found:?} {expected}"
-    );
-}
-
 #[test]
 fn large_steps_leave_the_last_iterate_far_from_the_average() {
     let fluctuation = |config: BayesianConfig<VifaConfig>, rate: f64| {
@@ -1087,24 +1054,6 @@ fn large_steps_leave_the_last_iterate_far_from_the_average() {
             1e-3
         ),
         None
-    );
-}
-
-/// SWAG has no posterior before its first iterates are collected, and its epoch has no value.
-#[test]
-fn an_epoch_without_a_posterior_has_no_arrival() {
-    let directory = TempDir::new().unwrap();
-    let test = ArrivalTest::new(data().len());
-    let (wrapped, arrival) = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(2 * STEPS_PER_EPOCH))
-        .init(classifier(1))
-        .with_arrival_metric(test, vec![batch(&data(), &device())]);
-    training(directory.path(), loader(data(), BATCH), 4)
-        .metric_valid_numeric(arrival)
-        .launch(Learner::new(wrapped, adam(), 1e-2));
-    let found = logged(directory.path(), "Arrival");
-    assert!(
-        found.len() < 4 && found.iter().all(|value| value.is_finite()),
-        "{found:?}"
     );
 }
 

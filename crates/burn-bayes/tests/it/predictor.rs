@@ -193,7 +193,7 @@ fn statistics_of_an_ensemble_are_refreshed_for_every_member() {
     let forward = |net: &Net, input: &Tensor<2>| net.forward(input.clone());
     let predictor = Predictor::new(nets[0].clone(), ensemble, Noise::host(1)).unwrap();
     let predictor = predictor
-        .with_component_statistics(&batches, forward)
+        .with_refreshed_statistics(batches.clone(), forward)
         .unwrap();
     let input = batch(5, 2, &device());
     let outputs = predictor

@@ -11,11 +11,10 @@ use burn::nn::{
     LinearConfig,
 };
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
-use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams};
+use burn::optim::{GradientsParams, ModuleOptimizer, MultiGradientsParams, SgdConfig};
 use burn::tensor::{Distribution, Tensor};
 use burn::train::{InferenceStep, Interrupter, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{Algorithm, Rate, VadamConfig, VonConfig};
-use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::train::Gather;
 use burn_bayes::{Bayesian, BayesianConfig, ExampleLoss, SlangConfig, SwagConfig, VifaConfig};
 
@@ -317,7 +316,7 @@ where
     assert!(output.grads.is_empty());
     let fault = bayesian.fault().expect("the step is refused");
     assert!(fault.is_config(), "{fault}");
-    let after = bayesian.optimize(&mut FusedSgdConfig::new().init(), 0.1.into(), output.grads);
+    let after = bayesian.optimize(&mut SgdConfig::new().init(), 0.1.into(), output.grads);
     assert_eq!(state(&after), before);
     fault.to_string()
 }
@@ -328,7 +327,7 @@ where
     A: Algorithm,
     A::Signal: Gather<Net, A>,
 {
-    let mut optimizer = FusedSgdConfig::new().init();
+    let mut optimizer = SgdConfig::new().init();
     for step in 0..steps {
         let output = TrainStep::step(&bayesian, batch(step));
         bayesian = bayesian.optimize(&mut optimizer, 0.01.into(), output.grads);

@@ -12,11 +12,11 @@ use burn_bayes::methods::{
     SamplingSchedule, SghmcConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::train::{
-    Batches, BoundPatience, Checkpoint, CheckpointTime, EpochSummary, Gather, RateSchedule,
-    Trainer, TrainerModel, TrainingEnd, TrainingObserver, Unobserved,
+    Batches, Checkpoint, CheckpointTime, EpochSummary, Gather, RateSchedule, Trainer, TrainerModel,
+    TrainingEnd, TrainingObserver, Unobserved,
 };
 use burn_bayes::{
-    Bayesian, BayesianConfig, Error, ExampleLoss, FactorAnalysisConfig, GaussianNll, Prior, Result,
+    Bayesian, BayesianConfig, Error, ExampleLoss, FactorAnalysisConfig, GaussianNll, Result,
     SlangConfig, SwagConfig, VifaConfig,
 };
 
@@ -516,38 +516,6 @@ fn an_epoch_with_other_rows_than_the_training_examples_is_refused() {
         let unchecked = trainer().without_row_check();
         assert!(unchecked.run(&Uneven([4; 5]), &mut Unobserved).is_ok());
     }
-}
-
-#[test]
-fn a_bound_that_no_longer_improves_ends_the_training() {
-    /// Keeps the last summary beside the patience.
-    struct Watched(BoundPatience, Option<EpochSummary>);
-
-    impl TrainingObserver<Bayesian<Line, burn_bayes::methods::Vifa>> for Watched {
-        type Error = Error;
-
-        fn epoch(
-            &mut self,
-            summary: &EpochSummary,
-            model: &Bayesian<Line, burn_bayes::methods::Vifa>,
-        ) -> Result<ControlFlow<()>> {
-            self.1 = Some(*summary);
-            self.0.epoch(summary, model)
-        }
-    }
-
-    let prior = Prior::isotropic(1.0);
-    let mut watched = Watched(BoundPatience::new(prior.clone(), 1, 3).unwrap(), None);
-    let run = trainer(bayesian(1)).with_epochs(2000);
-    let run = run.run(&Rows { bad: false }, &mut watched).unwrap();
-    assert_eq!(run.end, TrainingEnd::Stopped);
-    let posterior = run.trainer.model().posterior();
-    let divergence = posterior.kl(&prior.resolve(posterior.layout()).unwrap());
-    let expected = watched.1.unwrap().loss + divergence.unwrap() / 20.0;
-    assert_eq!(watched.0.smoothed(), Some(expected));
-
-    let error = BoundPatience::new(prior, 0, 1).unwrap_err();
-    assert!(error.to_string().starts_with("window"), "{error}");
 }
 
 /// With dropout of this rate, and weights that are not initialised yet.

@@ -4,9 +4,10 @@ use std::cell::RefCell;
 
 use burn::module::{Module, ParamGroup};
 use burn::nn::{Dropout, DropoutConfig, GaussianNoise, GaussianNoiseConfig, Linear, LinearConfig};
+use burn::optim::SgdConfig;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::methods::Vifa;
+use burn_bayes::methods::{Averaging, Vifa};
 use burn_bayes::{Bayesian, BayesianConfig, ExampleLoss, SlangConfig, SwagConfig};
 
 use crate::support::{autodiff, one_stage};
@@ -124,6 +125,30 @@ fn the_operation_that_no_recording_has_is_named_once() {
     for part in ["one example at a time", "GatherNd"] {
         assert!(line.contains(part), "{line}");
     }
+}
+
+#[test]
+fn an_average_that_cannot_be_aligned_is_reported() {
+    let config = one_stage(4)
+        .map_method(|method| method.with_rank(1))
+        .with_averaging(Averaging::From(1));
+    let mut bayesian = config.init(net(true));
+    let mut optimizer = SgdConfig::new().init();
+    // The average is aligned at the eighth iterate, whose factors are not finite.
+    let lines = logged(|| {
+        for rate in [0.01; 7].into_iter().chain([f64::INFINITY]) {
+            let gradients = TrainStep::step(&bayesian, batch()).grads;
+            bayesian = bayesian
+                .clone()
+                .optimize(&mut optimizer, rate.into(), gradients);
+        }
+    });
+    let line = lines.iter().find(|line| line.contains("not aligned"));
+    let line = line.unwrap_or_else(|| panic!("{lines:?}"));
+    assert!(
+        line.contains("iterate 8: ") && line.contains("entry (0, 0)"),
+        "{line}"
+    );
 }
 
 #[test]

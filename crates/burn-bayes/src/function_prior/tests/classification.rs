@@ -87,7 +87,7 @@ fn size_of_logits<A: Algorithm<Posterior = FactorPosterior>>(
 where
     A::Signal: Gather<Classifier, A>,
 {
-    let mut optimizer = FusedSgdConfig::new().init();
+    let mut optimizer = SgdConfig::new().init();
     for _ in 0..steps {
         let gradients = TrainStep::step(&bayesian, batch()).grads;
         bayesian = bayesian.optimize(&mut optimizer, rate.into(), gradients);

@@ -1,13 +1,12 @@
 //! Simulation: functions that are drawn from the prior lie inside the intervals of their fits as often as these promise.
 
-use burn::optim::ModuleOptimizer;
+use burn::optim::{ModuleOptimizer, SgdConfig};
 
 use super::*;
 use crate::BayesianConfig;
 use crate::functional::Points;
 use crate::laplace::Linearized;
 use crate::methods::InitialDeviation;
-use crate::optimizer::FusedSgdConfig;
 
 /// The number of bumps, of width `WIDTH` and spaced as widely, from −3 to 3.
 const BUMPS: usize = 13;
@@ -105,7 +104,7 @@ fn covered(kernel: &Kernel, seed: u64) -> usize {
     .with_prior(Prior::isotropic(0.01));
     let mut bayesian = config.init(net).with_gauss_newton();
     bayesian = bayesian.with_function_prior(prior).unwrap();
-    let mut optimizer: ModuleOptimizer = FusedSgdConfig::new().init();
+    let mut optimizer: ModuleOptimizer = SgdConfig::new().init();
     let batch = (
         tensor(&train, [TRAIN_LEN, 1], &device),
         tensor(&targets, [TRAIN_LEN, 1], &device),

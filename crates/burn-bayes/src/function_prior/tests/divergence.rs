@@ -1,7 +1,6 @@
 //! The gradients of divergences between distributions of functions, against finite differences of closed forms in double
 //! precision.
 
-use super::regression::Line;
 use super::*;
 use crate::kernels::{CovarianceParts, Diagonal, FactorUnits};
 
@@ -193,20 +192,21 @@ fn the_linearised_gradient_is_that_of_the_closed_form() {
 fn without_a_covariance_only_the_energy_remains() {
     let net = Net::new(&autodiff());
     let proposal = proposal(&net, 4, 1);
-    for divergence in [FunctionDivergence::Linearized, FunctionDivergence::Sampled] {
-        let comparison = Comparison {
-            has_rows: false,
-            ..comparison(&net, prior().with_divergence(divergence))
-        };
-        let terms = comparison.terms(&net, &|inputs| inputs, &proposal).unwrap();
-        let (_, gradient) = dense(&net, &comparison, &proposal);
-        assert!(terms.divergence.is_none());
-        assert_close(
-            &to_host(terms.mean_gradient().unwrap()),
-            &gradient,
-            TOLERANCE,
-        );
-    }
+    let comparison = Comparison {
+        has_rows: false,
+        ..comparison(
+            &net,
+            prior().with_divergence(FunctionDivergence::Linearized),
+        )
+    };
+    let terms = comparison.terms(&net, &|inputs| inputs, &proposal).unwrap();
+    let (_, gradient) = dense(&net, &comparison, &proposal);
+    assert!(terms.divergence.is_none());
+    assert_close(
+        &to_host(terms.mean_gradient().unwrap()),
+        &gradient,
+        TOLERANCE,
+    );
 }
 
 /// Functional mirror descent (chapter 4 of the report): the teacher q̂ ∝ p(y|f)^Nβ p(f)^β q_γ(f)^(1−β) is a Gaussian whose
@@ -255,78 +255,4 @@ fn a_step_of_functional_mirror_descent_is_a_gradient_step() {
         assert_close(&scaled(&mean), &by_mean, COVARIANCE_TOLERANCE);
         assert_close(&scaled(&entries), &by_covariance, COVARIANCE_TOLERANCE);
     }
-}
-
-/// For a Gaussian posterior over the weights of a linear model, the divergence is known. Averages over the draws of a step of
-/// the estimated gradient g and of g(θ − c)ᵀ are those by c, and G Σ. Their standard errors over 20 steps are below
-/// 0.04 of the largest entry; the rest of the tolerance is the bias of the estimator.
-#[test]
-fn the_sampled_gradient_is_near_the_closed_form() {
-    const DRAWS: usize = 100;
-    let net = super::regression::line();
-    let (mut mean, mut product, mut exact_mean, mut exact_product) =
-        (vec![0.0; 2], vec![0.0; 4], vec![0.0; 2], vec![0.0; 4]);
-    let kernel: Kernel = "1 + linear".parse().unwrap();
-    let points = MeasurementPoints::uniform(vec![-2.0], vec![2.0]).unwrap();
-    let prior = FunctionPrior::new(kernel, points, 6)
-        .unwrap()
-        .with_jitter(0.05);
-    let layout = Arc::new(Layout::new(&net, &ParamGroup::all()).unwrap());
-    let comparison = |divergence| Comparison::<Line> {
-        prior: prior.clone().with_divergence(divergence),
-        gradients: OutputGradients::new(layout.clone()),
-        layout: layout.clone(),
-        noise: Noise::host(7),
-        has_rows: false,
-    };
-    let device = Device::default();
-    let gaussian = CovarianceParts {
-        mean: Tensor::from_data([0.6, -0.4], &device),
-        factors: Some(Tensor::from_data([[0.2, 0.15]], &device)),
-        units: FactorUnits::Weights,
-        diagonal: Diagonal::LogVariance(Tensor::from_data([-2.5, -2.0], &device)),
-    };
-    let covariance = dense_covariance(&gaussian);
-    let center = to_host(gaussian.mean.clone());
-    let steps = 20;
-    for step in 0..steps {
-        let draws = (0..DRAWS as u64).map(|row| {
-            let noise = Noise::host(step).row(row / 2);
-            let noise = if row % 2 == 1 { noise.negated() } else { noise };
-            let weights = crate::kernels::draw(&gaussian, noise);
-            Draw { weights, noise }
-        });
-        let proposal = Proposal::new(StepId { step, pass: 0 }, draws.collect());
-        let proposal = proposal.with_gaussian(gaussian.clone());
-        let terms = |divergence| {
-            let comparison = comparison(divergence);
-            comparison.terms(&net, &|inputs| inputs, &proposal).unwrap()
-        };
-        let gradients = terms(FunctionDivergence::Sampled).gradients;
-        let share = 1.0 / (steps as f64 * DRAWS as f64);
-        for (draw, gradient) in proposal.draws.iter().zip(gradients) {
-            let (weights, gradient) = (to_host(draw.weights.clone()), to_host(gradient));
-            for i in 0..2 {
-                mean[i] += share * gradient[i];
-                for j in 0..2 {
-                    product[i * 2 + j] += share * gradient[i] * (weights[j] - center[j]);
-                }
-            }
-        }
-        let exact = terms(FunctionDivergence::Linearized).divergence.unwrap();
-        let share = 1.0 / steps as f64;
-        let by_mean = to_host(exact.mean.clone());
-        let curvature = sandwich(&exact);
-        for i in 0..2 {
-            exact_mean[i] += share * by_mean[i];
-            for j in 0..2 {
-                let entry: f64 = (0..2)
-                    .map(|k| curvature[i * 2 + k] * covariance[k * 2 + j])
-                    .sum();
-                exact_product[i * 2 + j] += share * entry;
-            }
-        }
-    }
-    assert_close(&mean, &exact_mean, 0.1);
-    assert_close(&product, &exact_product, 0.25);
 }

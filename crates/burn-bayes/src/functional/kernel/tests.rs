@@ -158,22 +158,6 @@ fn arc_cosine_kernels_are_those_of_wide_networks() {
 }
 
 #[test]
-fn one_length_scale_is_that_of_every_coordinate() {
-    let points = points(1, 5, 3);
-    for kernel in kernels() {
-        let wide = kernel.clone().with_length_scale_per_coordinate(3);
-        if kernel.check(&points).is_ok() {
-            let [one, many] = [&kernel, &wide].map(|kernel| kernel.matrix(&points).unwrap());
-            // The single length scale divides the whole sum.
-            for (one, many) in one.as_slice().iter().zip(many.as_slice()) {
-                let bound = 64.0 * f64::EPSILON * many.abs();
-                assert!((one - many).abs() <= bound, "{kernel}: {one} {many}");
-            }
-        }
-    }
-}
-
-#[test]
 fn expressions_are_read_and_written() {
     for kernel in kernels() {
         assert_eq!(kernel.to_string().parse::<Kernel>().unwrap(), kernel);

@@ -2,7 +2,7 @@
 
 use burn_bayes_eval::Bounded;
 
-use crate::algebra::{Cholesky, SquareMatrix, SymmetricEigen};
+use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
 use crate::posterior::{DENSE_LIMIT, DenseGaussian};
 
@@ -117,7 +117,10 @@ impl FactorEstimate {
 
     /// Batch expectation-maximisation with parameter expansion, the oracle of the online rule: `iterations` steps from
     /// this estimate.
-    pub fn improved(&self, vectors: &[f32], iterations: usize) -> Result<Self> {
+    #[cfg(test)]
+    pub(super) fn improved(&self, vectors: &[f32], iterations: usize) -> Result<Self> {
+        use crate::algebra::Cholesky;
+
         let len = self.mean.len();
         let rank = self.factors.len() / len.max(1);
         let (mean, covariance) = moments(vectors, len, rank)?;

@@ -93,8 +93,7 @@ where
 
     fn step(&self, item: Self::Input) -> Self::Output {
         self.rows_seen.check(self.algorithm.setup().train_len);
-        self.call_validation_hook()
-            .and_then(|()| self.validate(item))
+        self.validate(item)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 }

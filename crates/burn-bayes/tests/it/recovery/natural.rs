@@ -1,15 +1,14 @@
 //! Algorithms with closed-form steps, against dense matrices in double precision.
 
 use burn::nn::LinearConfig;
+use burn::optim::SgdConfig;
 use burn::tensor::Tensor;
 use burn::train::TrainStep;
-use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
+use burn_bayes::algebra::{Cholesky, SquareMatrix, SymmetricEigen};
 use burn_bayes::graph::ExampleGradients;
 use burn_bayes::methods::{
-    Algorithm, FromExamples, FullMatrixStep, FullMatrixVon, InitialMean, NaturalStep, Rate, Slang,
-    StagedUpdate, StepId, Update, empirical_fisher,
+    Algorithm, FromExamples, InitialMean, NaturalStep, Rate, Slang, StagedUpdate, StepId, Update,
 };
-use burn_bayes::optimizer::FusedSgdConfig;
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::{BayesianConfig, ExampleLoss, FactorPosterior, Prior, SlangConfig};
 use proptest::prelude::*;
@@ -231,42 +230,41 @@ fn slang_of_full_rank_is_vogn_with_the_whole_matrix() {
     const LEN: usize = 5;
     let mut slang = slang(&config(LEN), LEN);
     let start = Dense::new(&slang.posterior(0).unwrap());
-    let precision = SquareMatrix::from_row_major(LEN, start.precision()).unwrap();
-    let mut vogn = FullMatrixVon::new(start.mean, precision).unwrap();
+    let (mut mean, mut precision) = (start.mean.clone(), start.precision());
     for step in 0..6 {
         let rows = rows(3, LEN, 20 + step);
         let wide = widened(&rows);
-        vogn = vogn
-            .stepped(FullMatrixStep {
-                train_len: TRAIN_LEN,
-                gradient: &mean_of(&wide, LEN),
-                curvature: &empirical_fisher(&wide, LEN),
-                prior: &[PRIOR; LEN],
-                rate: slang.state().config().covariance_rate.at(step),
-                learning_rate: LEARNING_RATE,
-            })
-            .unwrap();
+        let rate = slang.state().config().covariance_rate.at(step);
+        let scale = TRAIN_LEN as f64;
+        for (at, fisher) in outer(&wide, LEN).iter().enumerate() {
+            let prior = if at % (LEN + 1) == 0 { PRIOR } else { 0.0 };
+            precision[at] = (1.0 - rate) * precision[at] + rate * (scale * fisher / 3.0 + prior);
+        }
+        let gradient = mean_of(&wide, LEN).into_iter().zip(&mean);
+        let mut direction: Vec<f64> = gradient.map(|(g, m)| scale * g + PRIOR * m).collect();
+        let root = SquareMatrix::from_row_major(LEN, precision.clone()).unwrap();
+        Cholesky::new(&root).unwrap().solve(&mut direction).unwrap();
+        for (mean, direction) in mean.iter_mut().zip(direction) {
+            *mean -= LEARNING_RATE * direction;
+        }
         slang = stepped(&slang, step, &[rows]);
     }
     let found = Dense::new(&slang.posterior(6).unwrap());
-    let size = vogn.precision().diagonal().fold(0.0, f64::max);
+    let size = diagonal(&precision, LEN).into_iter().fold(0.0, f64::max);
     let tolerance = 6.0 * 64.0 * LEN as f64 * EPSILON;
     let scales = [size; LEN * LEN];
     assert_close(
         "precision",
         &found.precision(),
-        vogn.precision().as_slice(),
+        &precision,
         &scales,
         tolerance,
     );
-    let largest = vogn
-        .mean()
-        .iter()
-        .fold(1.0f64, |max, mean| max.max(mean.abs()));
+    let largest = mean.iter().fold(1.0f64, |max, mean| max.max(mean.abs()));
     // The condition number of the precision multiplies the rounding of the mean.
     let condition = size / PRIOR;
     let scales = [largest * condition; LEN];
-    assert_close("mean", &found.mean, vogn.mean(), &scales, tolerance);
+    assert_close("mean", &found.mean, &mean, &scales, tolerance);
 }
 
 impl ExampleLoss for super::LinearRegression {
@@ -329,7 +327,7 @@ fn linear_regression_is_solved_up_to_the_empirical_fisher() {
         .with_prior(Prior::isotropic(super::PRIOR_PRECISION))
         .with_draws(2)
         .init(filled(model, 3, 0.5));
-        let mut optimizer = FusedSgdConfig::new().init();
+        let mut optimizer = SgdConfig::new().init();
         for step in 0..1500u64 {
             let batch = batches[step as usize % batches.len()].clone();
             let output = TrainStep::step(&bayesian, batch);

@@ -6,16 +6,13 @@ use burn_bayes::BayesianConfig;
 use burn_bayes::Prior;
 use burn_bayes::algebra::SquareMatrix;
 use burn_bayes::methods::{
-    Algorithm, Curvature, FromGradients, FullMatrixStep, FullMatrixVon, InitialDeviation,
-    InitialMean, MeanStage, Rate, StepId, Update, Vadam, VadamConfig, Von, VonConfig,
-    empirical_fisher,
+    Algorithm, Curvature, FromGradients, InitialDeviation, InitialMean, MeanStage, Rate, StepId,
+    Update, Vadam, VadamConfig, Von, VonConfig,
 };
-use burn_bayes::posterior::{DenseGaussian, FactorPosterior, linear_regression_posterior};
+use burn_bayes::posterior::{DenseGaussian, FactorPosterior};
 
 use super::{CURVATURE, LEN, PRIOR, TARGET, TRAIN_LEN, model, narrowed};
-use crate::support::{
-    EPSILON, assert_close, assert_near, autodiff, normals, values, vector, widened,
-};
+use crate::support::{EPSILON, assert_close, assert_near, autodiff, normals, values, vector};
 
 fn config() -> BayesianConfig<VonConfig> {
     BayesianConfig::paper(TRAIN_LEN, VonConfig::paper())
@@ -362,59 +359,6 @@ fn vadam_is_its_three_lines() {
             16.0 * EPSILON,
         );
     }
-}
-
-#[test]
-fn the_whole_matrix_is_the_exact_posterior_after_one_newton_step() {
-    const ROWS: usize = 9;
-    let (alpha, beta) = (0.5, 4.0);
-    let (inputs, targets) = (widened(&normals(1, ROWS * LEN)), widened(&normals(2, ROWS)));
-    let start = [0.3, -0.2, 1.0];
-    // gᵢ = β (xᵀw − y) x and H = β/N XᵀX.
-    let residuals = inputs
-        .chunks(LEN)
-        .zip(&targets)
-        .map(|(x, y)| x.iter().zip(start).map(|(x, w)| x * w).sum::<f64>() - y);
-    let rows: Vec<f64> = inputs
-        .chunks(LEN)
-        .zip(residuals)
-        .flat_map(|(x, residual)| x.iter().map(move |x| beta * residual * x))
-        .collect();
-    let gradient: Vec<f64> = (0..LEN)
-        .map(|at| rows.iter().skip(at).step_by(LEN).sum::<f64>() / ROWS as f64)
-        .collect();
-    let hessian = empirical_fisher(&inputs, LEN);
-    let hessian = SquareMatrix::from_fn(LEN, |row, column| beta * hessian.get(row, column));
-    let von = FullMatrixVon::new(start.to_vec(), SquareMatrix::identity(LEN)).unwrap();
-    let step = FullMatrixStep {
-        train_len: ROWS,
-        gradient: &gradient,
-        curvature: &hessian,
-        prior: &[alpha; LEN],
-        rate: 1.0,
-        learning_rate: 1.0,
-    };
-    let found = von.clone().stepped(step).unwrap().gaussian().unwrap();
-    let exact = linear_regression_posterior(&inputs, &targets, alpha, beta).unwrap();
-    let (found_covariance, covariance) = (found.covariance(), exact.covariance());
-    let tolerance = 1e3 * f64::EPSILON;
-    assert_close("mean", found.mean(), exact.mean(), &[1.0; LEN], tolerance);
-    assert_close(
-        "covariance",
-        found_covariance.as_slice(),
-        covariance.as_slice(),
-        &[1.0; LEN * LEN],
-        tolerance,
-    );
-    let short = FullMatrixStep {
-        gradient: &gradient[1..],
-        ..step
-    };
-    let error = von.stepped(short).map(|_| ()).unwrap_err();
-    assert!(
-        error.is_config() && error.to_string().starts_with("gradient"),
-        "{error}"
-    );
 }
 
 #[test]
