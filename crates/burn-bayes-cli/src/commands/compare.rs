@@ -102,7 +102,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let records = jobs::run(&task, &fits, &cache, &pool, &shown)?;
     let positive = positive.as_deref();
     let comparison = Comparison::of(command_line(), positive, runs.methods(), &records)?
-        .with_mixtures(&runs, &records)?
         .with_intervals(&runs, &rows, &records)?;
     comparison.write(&arguments.out)?;
     comparison.write_leaderboard(&arguments.out, runs.config())?;

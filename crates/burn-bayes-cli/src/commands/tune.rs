@@ -9,7 +9,7 @@ use burn_bayes_tabular::jobs::ResultCache;
 use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::search::{Ranges, Tuned, Tuning};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Fits;
 use crate::console::{command_line, print, print_json};
@@ -70,29 +70,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     tuned.write_leaderboard(&arguments.out, &command_line())?;
     let file = arguments.out.join("config.toml").display().to_string();
     match arguments.json {
-        true => print_json(
-            &json!({ "config": file, "trials": tuned.trials, "mixtures": mixtures(&tuned) }),
-        ),
+        true => print_json(&json!({ "config": file, "trials": tuned.trials })),
         false => show(&tuned, &file),
     }
-}
-
-/// The mixtures without times, so that equal seeds give equal output.
-fn mixtures(tuned: &Tuned) -> Vec<Value> {
-    let mixtures = tuned.mixtures.iter();
-    let shown = mixtures.map(|mixture| {
-        json!({
-            "name": mixture.name,
-            "size": mixture.size,
-            "runs": mixture.runs,
-            "nll": mixture.nll,
-            "standard_error": mixture.standard_error,
-            "difference": mixture.difference,
-            "difference_standard_error": mixture.difference_standard_error,
-            "p_value": mixture.p_value,
-        })
-    });
-    shown.collect()
 }
 
 fn show(tuned: &Tuned, file: &str) -> Result<()> {
@@ -106,16 +86,6 @@ fn show(tuned: &Tuned, file: &str) -> Result<()> {
     let rest = tuned.trials.len().saturating_sub(SHOWN);
     if rest > 0 {
         print(format_args!("\n{rest} more trials are in trials.csv"))?;
-    }
-    for mixture in &tuned.mixtures {
-        let error = mixture.difference_standard_error;
-        let error = error.map_or_else(String::new, |error| format!(" ± {}", number(error)));
-        print(format_args!(
-            "{}: NLL {}, {}{error} from the best trial",
-            mixture.name,
-            number(mixture.nll),
-            number(mixture.difference)
-        ))?;
     }
     print(format_args!(
         "\n`burn-bayes fit --config {file} --out DIR` fits the best settings"

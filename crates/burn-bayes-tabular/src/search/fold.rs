@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::divergence::{constant, divergence};
 use crate::engine::{Unobserved, check, fit, weights};
 use crate::error::{Result, TabularError};
-use crate::jobs::{Computed, LeftOut, Measures};
+use crate::jobs::{LeftOut, Measures};
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, true_targets};
@@ -93,8 +93,6 @@ pub struct HoldoutScore {
 pub struct Scored {
     /// `None` if the fit has no scores.
     pub scores: Option<Scores>,
-    /// The negative log-likelihood of each test row; empty without scores, and for more than [`MOST_STORED`] rows.
-    pub(crate) row_costs: Vec<f64>,
     /// For intervals of new rows; `None` without scores or new rows.
     pub(crate) left_out: Option<LeftOut>,
     /// Whether the fit has diverged.
@@ -108,14 +106,9 @@ struct Judged {
     /// `None` if the fit has no scores.
     predictions: Option<Predictions>,
     score: Option<HoldoutScore>,
-    /// The negative log-likelihood of each test row; empty without scores, and for more than [`MOST_STORED`] rows.
-    row_costs: Vec<f64>,
     /// The predictions of the new rows.
     of_new: Option<Predictions>,
 }
-
-/// The maximum number of test rows whose costs are kept, so that the file of runs stays small.
-const MOST_STORED: usize = 20_000;
 
 impl Fold {
     /// A split of rows with real targets; features and target are standardised.
@@ -231,7 +224,6 @@ impl Fold {
         let Judged {
             predictions,
             score,
-            row_costs,
             of_new,
         } = rows.judged(settings)?;
         let left_out = match (&predictions, &of_new) {
@@ -243,20 +235,9 @@ impl Fold {
         };
         Ok(Scored {
             scores: predictions.map(scores).transpose()?,
-            row_costs,
             left_out,
             diverged: score.is_none_or(|score| score.diverged),
             test_to_train: rows.targets.len() as f64 / rows.train.rows() as f64,
-        })
-    }
-
-    /// As [`Fold::judge`], as the results of a job: with the cost by its name among the scores, and the costs of rows.
-    pub(super) fn computed(&self, settings: &FitSettings, cost_name: &str) -> Result<Computed> {
-        let judged = self.rows()?.judged(settings)?;
-        Ok(Computed {
-            measures: HoldoutScore::measures(judged.score, cost_name),
-            row_costs: judged.row_costs,
-            left_out: None,
         })
     }
 
@@ -299,16 +280,9 @@ impl FoldRows {
             None => None,
         };
         let predictions = predictions.filter(|_| score.is_some());
-        let row_costs = match &predictions {
-            Some(predictions) if self.targets.len() <= MOST_STORED => {
-                row_costs(predictions, &self.targets)?
-            }
-            _ => Vec::new(),
-        };
         Ok(Judged {
             predictions,
             score,
-            row_costs,
             of_new: of_new.flatten(),
         })
     }
@@ -588,13 +562,10 @@ mod tests {
             members: 2,
             ..FitSettings::default()
         };
+        let held_out = fold.rows().unwrap();
         let costs = [0, 1].map(|index| {
-            let member = fold
-                .rows()
-                .unwrap()
-                .judged(&ensemble.of_member(index))
-                .unwrap();
-            member.row_costs
+            let member = held_out.judged(&ensemble.of_member(index)).unwrap();
+            row_costs(&member.predictions.unwrap(), &held_out.targets).unwrap()
         });
         let rows = costs[0].iter().zip(&costs[1]);
         let expected = rows.map(|(one, other)| -(0.5 * ((-one).exp() + (-other).exp())).ln());
