@@ -186,28 +186,14 @@ fn show(fit: &FinishedFit) -> Result<()> {
     let FinishedFit {
         run, method, model, ..
     } = fit;
-    let members = match &fit.member_weights {
-        Some(weights) => format!("{} members, each ", weights.len()),
+    let members = match fit.members {
+        Some(members) => format!("{members} members, each "),
         None => String::new(),
     };
     print(format_args!(
         "{members}{method} of {model}, {} weights, on {} rows in {:.1} s",
         fit.weights, fit.training_rows, fit.seconds
     ))?;
-    let chosen = fit
-        .member_weights
-        .as_ref()
-        .filter(|weights| weights.iter().any(|weight| *weight != weights[0]));
-    if let Some(weights) = chosen {
-        let weights: Vec<String> = weights.iter().copied().map(number).collect();
-        print(format_args!(
-            "weights of the members: {}",
-            weights.join(", ")
-        ))?;
-        print(
-            "the held-out rows chose these weights, so their scores are optimistic; score other rows by `evaluate`",
-        )?;
-    }
     if let Some(epoch) = fit.best_epoch {
         print(format_args!("the best epoch was {epoch}"))?;
     }

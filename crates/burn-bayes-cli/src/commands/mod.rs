@@ -120,13 +120,12 @@ fn prepared(config: &mut Config) -> Result<PreparedRows> {
 }
 
 /// Options of `fit` about one run, which do not apply to commands that make many fits.
-const OF_ONE_RUN: [(&str, &str); 6] = [
+const OF_ONE_RUN: [(&str, &str); 5] = [
     ("keep", "is not used here; leave it out"),
     ("patience", "is not used here; leave it out"),
     ("refit", "is not used here; leave it out"),
     ("recalibrate", "is not used here; leave it out"),
     ("members", "is not used here; leave it out"),
-    ("member_weights", "is not used here; leave it out"),
 ];
 
 /// Shows the progress of the fits of a command.

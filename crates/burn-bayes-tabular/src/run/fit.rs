@@ -98,8 +98,8 @@ pub struct FinishedFit {
     pub learned_prior: Option<Vec<f64>>,
     /// The learned kernel of a prior over functions.
     pub kernel: Option<String>,
-    /// The weights of the members of an ensemble; null for a single fit.
-    pub member_weights: Option<Vec<f64>>,
+    /// The number of members of an ensemble; null for a single fit.
+    pub members: Option<usize>,
     /// Wall-clock time.
     pub seconds: f64,
     /// Whether the fit can be trusted.
@@ -261,7 +261,7 @@ impl FolderFit {
                 .map(OneOrSeveral::from),
             learned_prior: model.learned_prior().map(<[f64]>::to_vec),
             kernel: model.kernel().map(str::to_owned),
-            member_weights: None,
+            members: None,
             seconds: self.start.elapsed().as_secs_f64(),
             assessment,
             scores,
