@@ -25,9 +25,6 @@ pub(crate) struct Arguments {
     /// Number of weight draws, not with --conformal [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
-    /// Average over the true posterior by importance weights, if Pareto k̂ of the fit allows it
-    #[arg(long, conflicts_with = "conformal")]
-    importance_weighted: bool,
     /// Positive class of F1, for two classes [default: as in the fit]
     #[arg(long, value_name = "CLASS")]
     positive: Option<String>,
@@ -61,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .as_deref()
         .map(|report| page(report, &folder))
         .transpose()?;
-    let run = super::loaded(&folder, arguments.device, arguments.importance_weighted)?;
+    let run = super::loaded(&folder, arguments.device)?;
     let draws = run.draws(arguments.draws)?;
     let asked = arguments
         .positive

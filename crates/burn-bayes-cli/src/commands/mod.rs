@@ -74,19 +74,12 @@ impl Command {
     }
 }
 
-/// Loads the run in a folder, for importance-weighted predictions if asked, and warns if its fit diverged.
-fn loaded(
-    folder: &RunFolder,
-    device: Option<DeviceName>,
-    is_importance_weighted: bool,
-) -> Result<Run> {
-    let mut run = Run::load(folder, device)?;
+/// Loads the run in a folder, and warns if its fit diverged.
+fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
+    let run = Run::load(folder, device)?;
     if let Some(reason) = &run.diverged {
         let path = folder.path().display();
         warn(format_args!("the fit in {path} has diverged: {reason}"));
-    }
-    if is_importance_weighted {
-        run = run.importance_weighted()?;
     }
     Ok(run)
 }

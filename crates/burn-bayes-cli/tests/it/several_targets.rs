@@ -228,6 +228,6 @@ fn a_fit_of_several_targets_has_the_options_of_others() {
     }
     let laplace = NUMBERS.replace("--model mlp:10", "--model linear --rank 6");
     let laplace = laplace.replace("--method vifa", "--method laplace");
-    place.output(&format!("{laplace} --out weighted"));
-    place.output("predict weighted new.csv --output predictions.csv --importance-weighted");
+    place.output(&format!("{laplace} --out laplace"));
+    place.output("predict laplace new.csv --output predictions.csv");
 }

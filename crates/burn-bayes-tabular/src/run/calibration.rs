@@ -47,10 +47,6 @@ impl Run {
         draws: Option<usize>,
         otherwise: &str,
     ) -> Result<PathBuf> {
-        if self.is_importance_weighted() {
-            let problem = "holds for the predictions of the fit; leave out `--importance-weighted`";
-            return Err(refused(option, problem));
-        }
         if let Some(draws) = draws {
             let problem = format!(
                 "is {draws}, but the guarantee of `--{option}` holds for the {} draws of the fit; leave it out",

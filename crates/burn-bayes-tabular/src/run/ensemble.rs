@@ -24,7 +24,7 @@ use super::recalibration;
 use super::validation::{Validation, validate};
 use super::wrong;
 use crate::assessment::Assessment;
-use crate::engine::{self, ImportanceWeights, Unobserved};
+use crate::engine::{self, Unobserved};
 use crate::error::Result;
 use crate::files::{read_text, write_whole};
 use crate::jobs::{self, Job, Key, Measures, Progress, ResultCache, Task, WorkerPool};
@@ -253,19 +253,12 @@ impl EnsembleFit {
             folder.validation_file(),
             folder.linear_file(),
         ];
-        let none = "an ensemble has no importance weights; name the folder of one of its members";
-        let importance = ImportanceWeights::Absent(none.into());
-        ModelFile::new(
-            noise_precisions.clone(),
-            diverged.clone(),
-            importance,
-            files,
-        )?
-        .with_plain_models(plain_models)
-        .with_recalibration(recalibration)
-        .with_kept_columns(rows.kept_columns.clone())
-        .with_members(members)
-        .save(folder)?;
+        ModelFile::new(noise_precisions.clone(), diverged.clone(), files)?
+            .with_plain_models(plain_models)
+            .with_recalibration(recalibration)
+            .with_kept_columns(rows.kept_columns.clone())
+            .with_members(members)
+            .save(folder)?;
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),

@@ -394,7 +394,5 @@ mod tests {
             }
             _ => panic!("numbers"),
         }
-        let refused = run.importance_weighted().unwrap_err().to_string();
-        assert!(refused.contains("recalibrat"), "{refused}");
     }
 }
