@@ -8,7 +8,6 @@ mod chart;
 mod classification;
 mod counts;
 mod evaluation;
-mod glossary;
 mod groups;
 mod input_space;
 mod leaderboard;
@@ -20,6 +19,7 @@ mod regression;
 mod row_tables;
 mod side_by_side;
 mod summary;
+mod terms;
 mod ticks;
 mod training;
 

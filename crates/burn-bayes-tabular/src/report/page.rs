@@ -6,7 +6,6 @@ use askama::Template;
 use burn_bayes_data::Targets;
 
 use super::chart::Figure;
-use super::glossary::with_glossary;
 use super::summary::Summary;
 use super::{
     CheckReport, Report, ScoredRows, baselines, classification, counts, evaluation, palette, ranks,
@@ -145,7 +144,7 @@ impl<'a> Page<'a> {
 
     /// The page as text.
     pub(crate) fn html(&self) -> Result<String> {
-        Ok(with_glossary(&self.render().map_err(unprintable)?))
+        self.render().map_err(unprintable)
     }
 
     /// Every chart of the page.

@@ -5,7 +5,6 @@ use std::path::Path;
 use askama::Template;
 
 use super::chart::Figure;
-use super::glossary::with_glossary;
 use super::input_space;
 use super::page::{save_drawings, unprintable};
 use super::palette;
@@ -134,6 +133,6 @@ pub fn write_side_by_side(content: &SideBySide<'_>, path: &Path) -> Result<()> {
         fits.chain([&problem.legend])
     });
     save_drawings(figures, path)?;
-    let page = with_glossary(&page.render().map_err(unprintable)?);
+    let page = page.render().map_err(unprintable)?;
     write_whole(path, page.as_bytes())
 }
