@@ -170,7 +170,7 @@ fn list(folder: &Path) -> Result<()> {
 }
 
 /// Writes a table to a file or standard output, with missing values as empty cells.
-fn write_csv(table: &Table, path: Option<&Path>) -> Result<()> {
+pub(super) fn write_csv(table: &Table, path: Option<&Path>) -> Result<()> {
     let columns = table.columns();
     let bytes = csv_of(|writer| {
         writer.write_record(columns.iter().map(|column| column.name()))?;

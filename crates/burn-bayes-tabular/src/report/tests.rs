@@ -24,7 +24,7 @@ use crate::engine::{Diagnosis, Importance, Motion, Unobserved, Verdict, fit};
 use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 use crate::rows::{Target, TrainingSet};
 use crate::scores::Scores;
-use crate::settings::{FitSettings, Method, NoisePrecision};
+use crate::settings::{FitSettings, Method};
 use crate::simulation_based_calibration::Check;
 use crate::text::number;
 
@@ -529,7 +529,8 @@ fn methods_stand_side_by_side() {
                     scores: &[("NLL", Some(0.25)), ("ECE", None)],
                     report: "there/report.html",
                 };
-                problem.add(&model, rows, 5, caption).unwrap();
+                let predictions = model.predict(&problem.places().unwrap(), 5).unwrap();
+                problem.add(&predictions, caption).unwrap();
             }
             problem
         })
@@ -563,20 +564,20 @@ fn methods_stand_side_by_side() {
     let three = Features::new(2, 3, vec![0.0; 6]).unwrap();
     let three = Dataset::new(three, Targets::Real(vec![0.0, 1.0])).unwrap();
     let three = TrainingSet::new(&three, Target::Real(unscaled)).unwrap();
-    let settings = FitSettings {
-        method: Method::Map,
-        epochs: Some(1),
-        noise_precision: NoisePrecision::Given(1.0),
-        ..FitSettings::default()
-    };
-    let model = fit(&three, &settings, &mut Unobserved).unwrap();
     let mut problem = Problem::new("space", "two rows", &three).unwrap();
+    assert!(problem.places().is_err());
+    let predictions = Predictions::Reals(RealPredictions {
+        draws: 1,
+        members: vec![1],
+        means: vec![0.0; 2],
+        noise: NoiseDeviations::PerMember(vec![1.0]),
+    });
     let caption = FitCaption {
         method: "map",
         diverged: None,
         scores: &[],
         report: "",
     };
-    let error = problem.add(&model, &three, 1, caption).unwrap_err();
+    let error = problem.add(&predictions, caption).unwrap_err();
     assert!(error.to_string().contains("not predictions from 3"));
 }
