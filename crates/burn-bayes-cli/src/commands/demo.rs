@@ -11,6 +11,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
+use super::OutputFlags;
 use super::data::write_csv;
 use crate::console::{command_line, print, print_json};
 use burn_bayes_tabular::engine::Unobserved;
@@ -34,9 +35,8 @@ pub(crate) struct Arguments {
     /// Random seed of the data and the fits
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object at the end instead of tables
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputFlags,
 }
 
 /// The scores of a method on a data set.
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut outcomes = Vec::new();
     let mut problems = Vec::new();
     for case in CASES {
-        if !arguments.json {
+        if !arguments.output.json {
             print(format_args!("{}: {}", case.name, case.about))?;
             print(format_args!(
                 "{:<12}{:>10}{:>14}{:>18}{:>18}",
@@ -110,13 +110,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             let mut config = config.clone();
             config.fit.method = method;
             let outcome = case.fit(config, rows.clone(), &folder, &mut problem)?;
-            if !arguments.json {
+            if !arguments.output.json {
                 outcome.print()?;
             }
             outcomes.push(outcome);
         }
         problems.push(problem);
-        if !arguments.json {
+        if !arguments.output.json {
             print("")?;
         }
     }
@@ -128,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         problems: &problems,
     };
     report::write_side_by_side(&content, &page)?;
-    match arguments.json {
+    match arguments.output.json {
         true => print_json(&json!({ "fits": outcomes, "page": page })),
         false => print(format_args!("the methods side by side: {}", page.display())),
     }

@@ -10,6 +10,7 @@ use burn_bayes_tabular::scores::{ConformalScores, Scores};
 use burn_bayes_tabular::settings::{DeviceName, Words, refused};
 use clap::{ArgAction, Args};
 
+use super::OutputFlags;
 use crate::console::{
     busy, command_line, print, print_baselines, print_json, print_scores, print_table, tell,
 };
@@ -45,9 +46,8 @@ pub(crate) struct Arguments {
     /// Folder for a report of the scores, report.html, and its charts
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputFlags,
 }
 
 /// Runs the command.
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(page) = page {
         evaluation.report(&run, &folder, &command_line(), &page)?;
     }
-    match arguments.json {
+    match arguments.output.json {
         true => print_json(&evaluation),
         false => show(&evaluation),
     }

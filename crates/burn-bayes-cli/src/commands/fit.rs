@@ -14,7 +14,7 @@ use burn_bayes_tabular::run::{EnsembleFit, FinishedFit, FolderFit, RunFolder, St
 use burn_bayes_tabular::settings::{Config, FitSettings, refused};
 use clap::Args;
 
-use super::{Fits, prepared};
+use super::{Fits, OutputFlags, prepared};
 use crate::console::{
     Console, busy, command_line, print, print_baselines, print_json, print_scores, tell, warn,
 };
@@ -33,9 +33,8 @@ pub(crate) struct Arguments {
     /// Number of members of an ensemble that are fitted at the same time, each in its own process [default: 1]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Print one JSON object at the end
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputFlags,
     #[command(flatten)]
     settings: ConfigFlags,
 }
@@ -74,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     };
     finished.seconds = start_time.elapsed().as_secs_f64();
-    match arguments.json {
+    match arguments.output.json {
         true => print_json(&finished)?,
         false => show(&finished)?,
     }

@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use crate::console::{Counter, busy, command_line, tell, warn};
 use crate::interruption;
@@ -72,6 +72,27 @@ impl Command {
             Self::Worker => jobs::serve::<FitsTask>(),
         }
     }
+}
+
+/// How a command prints its result.
+#[derive(Debug, Args)]
+struct OutputFlags {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options of a command with many fits.
+#[derive(Debug, Args)]
+struct JobFlags {
+    /// Resume from the finished fits in the folder
+    #[arg(long)]
+    resume: bool,
+    /// Number of fits at the same time, each in its own process [default: the number of processors]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    output: OutputFlags,
 }
 
 /// Loads the run in a folder, and warns if its fit diverged.

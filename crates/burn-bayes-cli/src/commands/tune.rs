@@ -1,6 +1,5 @@
 //! `tune`: random search of settings with cross-validation, and a file of the best ones.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
@@ -11,7 +10,7 @@ use burn_bayes_tabular::search::{Ranges, Tuned, Tuning};
 use clap::Args;
 use serde_json::json;
 
-use super::Fits;
+use super::{Fits, JobFlags};
 use crate::console::{command_line, print, print_json};
 use crate::settings::ConfigFlags;
 
@@ -33,15 +32,8 @@ pub(crate) struct Arguments {
     /// TOML file with a range for each setting [default: the ranges of the method]
     #[arg(long, value_name = "FILE")]
     ranges: Option<PathBuf>,
-    /// Resume from the finished trials in the folder
-    #[arg(long)]
-    resume: bool,
-    /// Number of fits at the same time, each in its own process [default: the number of processors]
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
-    /// Print one JSON object at the end
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    jobs: JobFlags,
     #[command(flatten)]
     settings: ConfigFlags,
 }
@@ -55,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let ranges = arguments.ranges.as_deref();
     let ranges = ranges.map(|path| Ranges::read(path, &config.fit));
     let ranges = ranges.transpose()?;
-    let pool = super::worker_pool(arguments.threads, &config, None);
+    let pool = super::worker_pool(arguments.jobs.threads, &config, None);
     let rows = super::dealt(&mut config)?;
     let tuning = Tuning::new(config, &rows, arguments.folds)?;
     let ranges = ranges.map_or_else(|| tuning.default_ranges(), Ok)?;
@@ -63,13 +55,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let flags = ranges.names().map(|name| (name, searched));
     arguments.settings.refuse(flags)?;
     let search = tuning.search(ranges, arguments.trials, arguments.survivors)?;
-    let cache = ResultCache::begin(&arguments.out, "trials.jsonl", arguments.resume)?;
-    let shown = Fits::of("tune", arguments.resume);
+    let cache = ResultCache::begin(&arguments.out, "trials.jsonl", arguments.jobs.resume)?;
+    let shown = Fits::of("tune", arguments.jobs.resume);
     let tuned = tuning.run(&search, FitsTask::Tune, &cache, &pool, &shown)?;
     tuned.write(&arguments.out)?;
     tuned.write_leaderboard(&arguments.out, &command_line())?;
     let file = arguments.out.join("config.toml").display().to_string();
-    match arguments.json {
+    match arguments.jobs.output.json {
         true => print_json(&json!({ "config": file, "trials": tuned.trials })),
         false => show(&tuned, &file),
     }
