@@ -7,8 +7,9 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
 
 use super::chart::{Axis, Figure, SIZE, guide, letters, line, plane, range_of, rows_plane};
-use super::page::{Page, Section, Table};
+use super::page::Page;
 use super::palette::{BLUE, INK, MUTED, VERMILION};
+use super::section::{Section, Table};
 use crate::error::Result;
 use crate::jobs::Summary;
 use crate::text::{number, optional, plain, shortened, tick};

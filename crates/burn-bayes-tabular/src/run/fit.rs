@@ -17,7 +17,7 @@ use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel, Unobs
 use crate::error::{Result, TabularError};
 use crate::plain_models::PlainModels;
 use crate::rows::{PreparedRows, TrainingSet};
-use crate::search::{HoldoutScore, divergence};
+use crate::scores::{HoldoutScore, divergence};
 use crate::settings::{Config, FitSettings, NoisePrecision};
 
 /// Number of weight draws to check that predictions of training rows are finite.

@@ -9,12 +9,12 @@ use burn_bayes_data::KFold;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Fold, HoldoutScore, Ranges, Search, Trial, Unit, best};
+use super::{Fold, Ranges, Search, Trial, Unit, best};
 use crate::error::Result;
 use crate::files::{csv_bytes, write_whole};
 use crate::jobs::{self, Job, Key, Progress, Record, ResultCache, Task, WorkerPool};
 use crate::rows::{SplitTable, read_table};
-use crate::scores::likelihood_name;
+use crate::scores::{HoldoutScore, likelihood_name};
 use crate::settings::{Config, FitSettings};
 
 /// A search over the settings of a fit.
