@@ -125,11 +125,6 @@ impl Run {
         }
     }
 
-    /// The recalibration of the predictions; `None` without one.
-    pub fn recalibration(&self) -> Option<Recalibration> {
-        self.recalibration
-    }
-
     /// The file with the predictions of the held-out rows; `None` without held-out rows.
     ///
     /// # Errors
