@@ -22,7 +22,7 @@
 //! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RegressionTotals`], [`RankingTotals`], [`PatchTotals`] |
 //! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`], of several [`holm`] |
 //! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
-//! | How should the components of a mixture be weighted, and do they disagree? | [`likelihood_weights`], [`stacking_weights`], [`MemberDisagreement`] |
+//! | Do the members of an ensemble disagree? | [`MemberDisagreement`] |
 //! | Have repeated runs or chains converged to the same distribution? | [`Chains`] |
 //!
 //! Bad input (a wrong length, a probability of NaN, a label out of range) is an [`EvalError`] that
@@ -101,7 +101,7 @@ pub use out_of_distribution::{
 };
 pub use posterior::{
     Chains, ParetoSmoothing, RankBin, RankDeviation, RankEcdf, RankEcdfPoint,
-    SimulationBasedCalibration, likelihood_weights, posterior_rank, stacking_weights,
+    SimulationBasedCalibration, posterior_rank,
 };
 pub use random::uniforms;
 pub use recalibration::{

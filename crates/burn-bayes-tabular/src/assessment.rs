@@ -15,8 +15,7 @@ use crate::error::Result;
 use crate::jobs::Summary;
 use crate::plain_models::PlainModels;
 use crate::predict::Predictions;
-use crate::scores::row_costs;
-use crate::search::{FEWEST_ROWS, HoldoutScore};
+use crate::scores::{FEWEST_ROWS, HoldoutScore, row_costs};
 use crate::text::{number, sentence};
 use crate::trend::Trend;
 

@@ -10,7 +10,7 @@ use crate::engine::{TrainedModel, Unobserved, fit, is_quickly_solved, is_solved_
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
 use crate::rows::{Target, TrainingSet};
-use crate::search::Constant;
+use crate::scores::Constant;
 use crate::settings::{FitSettings, Method, NetworkShape, PriorName, PriorPrecision};
 
 /// The plain models beside a fit.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use burn_bayes_data::{MnistImages, read_mnist};
 
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::jobs::mixed_nll;
 
 use super::experiment::{Column, Context, Effort, Experiment, Job, Key};
 use super::findings::{Finding, least_of};
@@ -95,7 +94,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                     seed,
                 };
                 let parts: Arc<Shared<Parts>> = parts.clone();
-                jobs.push(Job::with_row_costs(key, &(counts, fit), move || {
+                jobs.push(Job::with_row_results(key, &(counts, fit), move || {
                     let parts = parts.get()?;
                     fit.scored(&parts.train, &parts.test)
                 })?);
@@ -153,4 +152,38 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// The NLL of a mixture from the costs of rows of its fits: the mean of −log (1/M) Σₘ exp(−costₘ); `None` without rows, or if numbers of rows differ.
+fn mixed_nll(costs: &[&[f64]]) -> Option<f64> {
+    let rows = costs.first()?.len();
+    if rows == 0 || costs.iter().any(|of_fit| of_fit.len() != rows) {
+        return None;
+    }
+    let of_row = |row: usize| {
+        let least = costs
+            .iter()
+            .map(|of_fit| of_fit[row])
+            .fold(f64::INFINITY, f64::min);
+        let sum: f64 = costs.iter().map(|of_fit| (least - of_fit[row]).exp()).sum();
+        least - (sum / costs.len() as f64).ln()
+    };
+    Some((0..rows).map(of_row).sum::<f64>() / rows as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn densities_are_averaged() {
+        let costs = [[0.5f64, 2.0], [1.5, 0.25]].map(|row| row.map(f64::from));
+        let mixed = mixed_nll(&[&costs[0], &costs[1]]).unwrap();
+        let density = |row: usize| 0.5 * ((-costs[0][row]).exp() + (-costs[1][row]).exp());
+        assert!((mixed + 0.5 * (density(0).ln() + density(1).ln())).abs() < 1e-14);
+        // Densities that underflow still have a logarithm.
+        assert_eq!(mixed_nll(&[&[2000.0], &[2000.0]]), Some(2000.0));
+        assert_eq!(mixed_nll(&[&[1.0], &[]]), None);
+        assert_eq!(mixed_nll(&[&[], &[]]), None);
+    }
 }

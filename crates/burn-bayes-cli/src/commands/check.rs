@@ -1,6 +1,5 @@
 //! `check`: simulation-based calibration of a method, with its model and prior.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
@@ -14,7 +13,7 @@ use burn_bayes_tabular::simulation_based_calibration::{
 use clap::Args;
 use serde_json::json;
 
-use super::{Fits, OF_ONE_RUN};
+use super::{Fits, JobFlags, OF_ONE_RUN};
 use crate::console::{command_line, print, print_json};
 use crate::settings::ConfigFlags;
 
@@ -39,15 +38,8 @@ pub(crate) struct Arguments {
     /// Number of classes, without a data file [default: a regression]
     #[arg(long, value_name = "N")]
     classes: Option<usize>,
-    /// Resume from the finished simulations in the folder
-    #[arg(long)]
-    resume: bool,
-    /// Number of fits at the same time, each in its own process [default: the number of processors]
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
-    /// Print one JSON object at the end
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    jobs: JobFlags,
     #[command(flatten)]
     settings: ConfigFlags,
 }
@@ -78,9 +70,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         arguments.posterior_draws,
     )?;
     let jobs = simulations.of_design(&design)?;
-    let pool = super::worker_pool(arguments.threads, &config, None);
-    let cache = ResultCache::begin(&arguments.out, "simulations.jsonl", arguments.resume)?;
-    let shown = Fits::of("check", arguments.resume).quietly();
+    let pool = super::worker_pool(arguments.jobs.threads, &config, None);
+    let cache = ResultCache::begin(&arguments.out, "simulations.jsonl", arguments.jobs.resume)?;
+    let shown = Fits::of("check", arguments.jobs.resume).quietly();
     let task = FitsTask::Check(simulations.clone());
     let records = jobs::run(&task, &jobs, &cache, &pool, &shown)?;
     let check = simulations.check(&design, &records)?;
@@ -103,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         check: &check,
     };
     write_check(&report, &page)?;
-    match arguments.json {
+    match arguments.jobs.output.json {
         true => print_json(&json!({
             "is_calibrated": check.is_calibrated(),
             "verdict": check.to_string(),

@@ -1,6 +1,5 @@
 //! `compare`: several methods on the same folds of the same rows.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
@@ -11,7 +10,7 @@ use burn_bayes_tabular::rows::SplitTable;
 use burn_bayes_tabular::settings::{Config, Method};
 use clap::Args;
 
-use super::{Fits, OF_ONE_RUN};
+use super::{Fits, JobFlags, OF_ONE_RUN};
 use crate::console::{command_line, print, print_json, warn};
 use crate::settings::{ConfigFlags, choice};
 
@@ -42,15 +41,8 @@ pub(crate) struct Arguments {
     /// The probability with which these intervals contain the target of a new row
     #[arg(long, value_name = "LEVEL", requires = "predict")]
     conformal: Option<f64>,
-    /// Resume from the finished runs in the folder
-    #[arg(long)]
-    resume: bool,
-    /// Number of fits at the same time, each in its own process [default: the number of processors]
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
-    /// Print one JSON object at the end
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    jobs: JobFlags,
     #[command(flatten)]
     settings: ConfigFlags,
 }
@@ -91,23 +83,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Config { data, fit } = runs.config();
     let rows = SplitTable::deal(table, data, fit.seed)?;
     let (fits, positive) = runs.of_rows(&rows)?;
-    let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.resume)?;
+    let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.jobs.resume)?;
     let pool = super::worker_pool(
-        arguments.threads,
+        arguments.jobs.threads,
         runs.config(),
         arguments.predict.as_deref(),
     );
-    let shown = Fits::of("compare", arguments.resume);
+    let shown = Fits::of("compare", arguments.jobs.resume);
     let task = FitsTask::Compare(runs.clone());
     let records = jobs::run(&task, &fits, &cache, &pool, &shown)?;
     let positive = positive.as_deref();
     let comparison = Comparison::of(command_line(), positive, runs.methods(), &records)?
-        .with_mixtures(&runs, &records)?
         .with_intervals(&runs, &rows, &records)?;
     comparison.write(&arguments.out)?;
     comparison.write_leaderboard(&arguments.out, runs.config())?;
     comparison.expect_scores()?;
-    match arguments.json {
+    match arguments.jobs.output.json {
         true => print_json(&comparison),
         false => print(comparison.markdown()),
     }

@@ -9,6 +9,7 @@ use burn_bayes_tabular::files::{Output, at, csv_of};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::OutputFlags;
 use crate::console::{print, print_json};
 
 /// What to do with the data sets.
@@ -24,9 +25,8 @@ enum Action {
     List {
         #[command(flatten)]
         folder: DataFolder,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: OutputFlags,
     },
     /// Download a data set, and verify its files by SHA-256
     Fetch {
@@ -36,9 +36,8 @@ enum Action {
         folder: DataFolder,
         #[command(flatten)]
         mirror: Mirror,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: OutputFlags,
     },
     /// Write a generated data set as CSV; no download is needed
     Generate {
@@ -93,14 +92,16 @@ impl Mirror {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.action {
-        Action::List { folder, json: true } => list_as_json(&folder.path()),
-        Action::List { folder, .. } => list(&folder.path()),
+        Action::List { folder, output } => match output.json {
+            true => list_as_json(&folder.path()),
+            false => list(&folder.path()),
+        },
         Action::Fetch {
             set,
             folder,
             mirror,
-            json,
-        } => fetch(NamedSet::find(set)?, &folder.path(), mirror, *json),
+            output,
+        } => fetch(NamedSet::find(set)?, &folder.path(), mirror, output.json),
         Action::Generate {
             set,
             rows,
@@ -170,7 +171,7 @@ fn list(folder: &Path) -> Result<()> {
 }
 
 /// Writes a table to a file or standard output, with missing values as empty cells.
-fn write_csv(table: &Table, path: Option<&Path>) -> Result<()> {
+pub(super) fn write_csv(table: &Table, path: Option<&Path>) -> Result<()> {
     let columns = table.columns();
     let bytes = csv_of(|writer| {
         writer.write_record(columns.iter().map(|column| column.name()))?;

@@ -10,6 +10,7 @@ use burn_bayes_tabular::scores::{ConformalScores, Scores};
 use burn_bayes_tabular::settings::{DeviceName, Words, refused};
 use clap::{ArgAction, Args};
 
+use super::OutputFlags;
 use crate::console::{
     busy, command_line, print, print_baselines, print_json, print_scores, print_table, tell,
 };
@@ -25,9 +26,6 @@ pub(crate) struct Arguments {
     /// Number of weight draws, not with --conformal [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
-    /// Average over the true posterior by importance weights, if Pareto k̂ of the fit allows it
-    #[arg(long, conflicts_with = "conformal")]
-    importance_weighted: bool,
     /// Positive class of F1, for two classes [default: as in the fit]
     #[arg(long, value_name = "CLASS")]
     positive: Option<String>,
@@ -48,9 +46,8 @@ pub(crate) struct Arguments {
     /// Folder for a report of the scores, report.html, and its charts
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputFlags,
 }
 
 /// Runs the command.
@@ -61,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .as_deref()
         .map(|report| page(report, &folder))
         .transpose()?;
-    let run = super::loaded(&folder, arguments.device, arguments.importance_weighted)?;
+    let run = super::loaded(&folder, arguments.device)?;
     let draws = run.draws(arguments.draws)?;
     let asked = arguments
         .positive
@@ -102,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(page) = page {
         evaluation.report(&run, &folder, &command_line(), &page)?;
     }
-    match arguments.json {
+    match arguments.output.json {
         true => print_json(&evaluation),
         false => show(&evaluation),
     }

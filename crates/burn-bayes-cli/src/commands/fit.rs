@@ -14,7 +14,7 @@ use burn_bayes_tabular::run::{EnsembleFit, FinishedFit, FolderFit, RunFolder, St
 use burn_bayes_tabular::settings::{Config, FitSettings, refused};
 use clap::Args;
 
-use super::{Fits, prepared};
+use super::{Fits, OutputFlags, prepared};
 use crate::console::{
     Console, busy, command_line, print, print_baselines, print_json, print_scores, tell, warn,
 };
@@ -33,9 +33,8 @@ pub(crate) struct Arguments {
     /// Number of members of an ensemble that are fitted at the same time, each in its own process [default: 1]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Print one JSON object at the end
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputFlags,
     #[command(flatten)]
     settings: ConfigFlags,
 }
@@ -74,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     };
     finished.seconds = start_time.elapsed().as_secs_f64();
-    match arguments.json {
+    match arguments.output.json {
         true => print_json(&finished)?,
         false => show(&finished)?,
     }
@@ -186,28 +185,14 @@ fn show(fit: &FinishedFit) -> Result<()> {
     let FinishedFit {
         run, method, model, ..
     } = fit;
-    let members = match &fit.member_weights {
-        Some(weights) => format!("{} members, each ", weights.len()),
+    let members = match fit.members {
+        Some(members) => format!("{members} members, each "),
         None => String::new(),
     };
     print(format_args!(
         "{members}{method} of {model}, {} weights, on {} rows in {:.1} s",
         fit.weights, fit.training_rows, fit.seconds
     ))?;
-    let chosen = fit
-        .member_weights
-        .as_ref()
-        .filter(|weights| weights.iter().any(|weight| *weight != weights[0]));
-    if let Some(weights) = chosen {
-        let weights: Vec<String> = weights.iter().copied().map(number).collect();
-        print(format_args!(
-            "weights of the members: {}",
-            weights.join(", ")
-        ))?;
-        print(
-            "the held-out rows chose these weights, so their scores are optimistic; score other rows by `evaluate`",
-        )?;
-    }
     if let Some(epoch) = fit.best_epoch {
         print(format_args!("the best epoch was {epoch}"))?;
     }

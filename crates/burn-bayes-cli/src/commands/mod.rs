@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use crate::console::{Counter, busy, command_line, tell, warn};
 use crate::interruption;
@@ -74,19 +74,33 @@ impl Command {
     }
 }
 
-/// Loads the run in a folder, for importance-weighted predictions if asked, and warns if its fit diverged.
-fn loaded(
-    folder: &RunFolder,
-    device: Option<DeviceName>,
-    is_importance_weighted: bool,
-) -> Result<Run> {
-    let mut run = Run::load(folder, device)?;
+/// How a command prints its result.
+#[derive(Debug, Args)]
+struct OutputFlags {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options of a command with many fits.
+#[derive(Debug, Args)]
+struct JobFlags {
+    /// Resume from the finished fits in the folder
+    #[arg(long)]
+    resume: bool,
+    /// Number of fits at the same time, each in its own process [default: the number of processors]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    output: OutputFlags,
+}
+
+/// Loads the run in a folder, and warns if its fit diverged.
+fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
+    let run = Run::load(folder, device)?;
     if let Some(reason) = &run.diverged {
         let path = folder.path().display();
         warn(format_args!("the fit in {path} has diverged: {reason}"));
-    }
-    if is_importance_weighted {
-        run = run.importance_weighted()?;
     }
     Ok(run)
 }
@@ -120,13 +134,12 @@ fn prepared(config: &mut Config) -> Result<PreparedRows> {
 }
 
 /// Options of `fit` about one run, which do not apply to commands that make many fits.
-const OF_ONE_RUN: [(&str, &str); 6] = [
+const OF_ONE_RUN: [(&str, &str); 5] = [
     ("keep", "is not used here; leave it out"),
     ("patience", "is not used here; leave it out"),
     ("refit", "is not used here; leave it out"),
     ("recalibrate", "is not used here; leave it out"),
     ("members", "is not used here; leave it out"),
-    ("member_weights", "is not used here; leave it out"),
 ];
 
 /// Shows the progress of the fits of a command.

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
+use super::OutputFlags;
 use crate::console::{print, print_json};
 use crate::settings::ConfigFlags;
 use burn_bayes_tabular::engine;
@@ -11,9 +12,8 @@ use burn_bayes_tabular::error::Result;
 /// The options of the fit.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputFlags,
     #[command(flatten)]
     settings: ConfigFlags,
 }
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let members = config.fit.members;
     let weights = engine::check(&problem, &config.fit)?;
     let memory = engine::memory(&config.fit, weights)?;
-    if arguments.json {
+    if arguments.output.json {
         let time = engine::time(&problem, &config.fit)?;
         return print_json(&Plan {
             training_rows: problem.rows(),

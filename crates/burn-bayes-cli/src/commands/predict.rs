@@ -33,9 +33,6 @@ pub(crate) struct Arguments {
     /// Number of weight draws, not with --target-risk or --conformal [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
-    /// Average over the true posterior by importance weights, if Pareto k̂ of the fit allows it
-    #[arg(long, conflicts_with_all = ["target_risk", "conformal"])]
-    importance_weighted: bool,
     /// Device: flex, wgpu, cuda or cuda:1 [default: as in the fit]
     #[arg(long)]
     device: Option<DeviceName>,
@@ -79,7 +76,7 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = RunFolder::open(&arguments.run)?;
-    let run = super::loaded(&folder, arguments.device, arguments.importance_weighted)?;
+    let run = super::loaded(&folder, arguments.device)?;
     let request = arguments.request();
     let predictor = RowPredictor::new(&folder, &run, &request)?;
     if let Some(decision) = predictor.decision() {

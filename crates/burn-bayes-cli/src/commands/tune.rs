@@ -1,6 +1,5 @@
 //! `tune`: random search of settings with cross-validation, and a file of the best ones.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
@@ -9,9 +8,9 @@ use burn_bayes_tabular::jobs::ResultCache;
 use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::search::{Ranges, Tuned, Tuning};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::Fits;
+use super::{Fits, JobFlags};
 use crate::console::{command_line, print, print_json};
 use crate::settings::ConfigFlags;
 
@@ -33,15 +32,8 @@ pub(crate) struct Arguments {
     /// TOML file with a range for each setting [default: the ranges of the method]
     #[arg(long, value_name = "FILE")]
     ranges: Option<PathBuf>,
-    /// Resume from the finished trials in the folder
-    #[arg(long)]
-    resume: bool,
-    /// Number of fits at the same time, each in its own process [default: the number of processors]
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
-    /// Print one JSON object at the end
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    jobs: JobFlags,
     #[command(flatten)]
     settings: ConfigFlags,
 }
@@ -55,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let ranges = arguments.ranges.as_deref();
     let ranges = ranges.map(|path| Ranges::read(path, &config.fit));
     let ranges = ranges.transpose()?;
-    let pool = super::worker_pool(arguments.threads, &config, None);
+    let pool = super::worker_pool(arguments.jobs.threads, &config, None);
     let rows = super::dealt(&mut config)?;
     let tuning = Tuning::new(config, &rows, arguments.folds)?;
     let ranges = ranges.map_or_else(|| tuning.default_ranges(), Ok)?;
@@ -63,36 +55,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let flags = ranges.names().map(|name| (name, searched));
     arguments.settings.refuse(flags)?;
     let search = tuning.search(ranges, arguments.trials, arguments.survivors)?;
-    let cache = ResultCache::begin(&arguments.out, "trials.jsonl", arguments.resume)?;
-    let shown = Fits::of("tune", arguments.resume);
+    let cache = ResultCache::begin(&arguments.out, "trials.jsonl", arguments.jobs.resume)?;
+    let shown = Fits::of("tune", arguments.jobs.resume);
     let tuned = tuning.run(&search, FitsTask::Tune, &cache, &pool, &shown)?;
     tuned.write(&arguments.out)?;
     tuned.write_leaderboard(&arguments.out, &command_line())?;
     let file = arguments.out.join("config.toml").display().to_string();
-    match arguments.json {
-        true => print_json(
-            &json!({ "config": file, "trials": tuned.trials, "mixtures": mixtures(&tuned) }),
-        ),
+    match arguments.jobs.output.json {
+        true => print_json(&json!({ "config": file, "trials": tuned.trials })),
         false => show(&tuned, &file),
     }
-}
-
-/// The mixtures without times, so that equal seeds give equal output.
-fn mixtures(tuned: &Tuned) -> Vec<Value> {
-    let mixtures = tuned.mixtures.iter();
-    let shown = mixtures.map(|mixture| {
-        json!({
-            "name": mixture.name,
-            "size": mixture.size,
-            "runs": mixture.runs,
-            "nll": mixture.nll,
-            "standard_error": mixture.standard_error,
-            "difference": mixture.difference,
-            "difference_standard_error": mixture.difference_standard_error,
-            "p_value": mixture.p_value,
-        })
-    });
-    shown.collect()
 }
 
 fn show(tuned: &Tuned, file: &str) -> Result<()> {
@@ -106,16 +78,6 @@ fn show(tuned: &Tuned, file: &str) -> Result<()> {
     let rest = tuned.trials.len().saturating_sub(SHOWN);
     if rest > 0 {
         print(format_args!("\n{rest} more trials are in trials.csv"))?;
-    }
-    for mixture in &tuned.mixtures {
-        let error = mixture.difference_standard_error;
-        let error = error.map_or_else(String::new, |error| format!(" ± {}", number(error)));
-        print(format_args!(
-            "{}: NLL {}, {}{error} from the best trial",
-            mixture.name,
-            number(mixture.nll),
-            number(mixture.difference)
-        ))?;
     }
     print(format_args!(
         "\n`burn-bayes fit --config {file} --out DIR` fits the best settings"

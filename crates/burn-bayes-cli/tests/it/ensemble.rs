@@ -72,11 +72,7 @@ fn a_deep_ensemble_averages_its_members_and_says_where_they_disagree() {
     let place = Workplace::with_moons();
     let fit = format!("{MOONS} --method map --members 3 --json --out run");
     let outcome = json(&place.output(&fit));
-    let third = 1.0 / 3.0;
-    assert_eq!(
-        outcome["member_weights"],
-        serde_json::json!([third, third, third])
-    );
+    assert_eq!(outcome["members"], 3);
     assert_eq!(outcome["scores"]["draws"], 3);
 
     place.write("new.csv", "x,y\n0.5,0.2\n6,-5\n");
@@ -143,37 +139,12 @@ fn members_that_are_fitted_at_the_same_time_are_the_same() {
 }
 
 #[test]
-fn held_out_rows_weight_the_members_and_then_promise_nothing() {
-    let place = Workplace::with_moons();
-    for weights in ["stacking", "likelihood"] {
-        for method in ["mean-field", "map"] {
-            let run = format!("{weights}-{method}");
-            let fit = format!(
-                "{MOONS} --method {method} --epochs 4 --members 2 --member-weights {weights} --json --out {run}"
-            );
-            let outcome = json(&place.output(&fit));
-            let found = outcome["member_weights"].as_array().unwrap();
-            let sum: f64 = found.iter().map(|weight| weight.as_f64().unwrap()).sum();
-            assert!((sum - 1.0).abs() < 1e-12, "{found:?}");
-            place.output(&format!("predict {run} moons.csv"));
-            let promise = format!("predict {run} moons.csv --target-risk 0.2");
-            let (code, message) = place.failure(&promise);
-            assert!(code == 2 && message.contains("member_weights"), "{message}");
-        }
-    }
-}
-
-#[test]
 fn ensembles_that_make_no_sense_are_refused() {
     let place = Workplace::with_moons();
     for (options, word) in [
         ("--members 0", "`members`"),
         ("--members 2 --refit --patience 3", "`refit`"),
         ("--members 2 --model linear", "--solver gradient"),
-        (
-            "--members 2 --member-weights stacking --validation 0",
-            "held-out rows",
-        ),
     ] {
         let (code, message) = place.failure(&format!("{MOONS} --epochs 1 {options} --out run"));
         assert!(code == 2 && message.contains(word), "{options}: {message}");
@@ -201,7 +172,7 @@ fn a_plan_counts_the_members() {
 #[test]
 fn members_that_are_fitted_again_are_those_of_single_fits_and_the_scores_stay() {
     let place = Workplace::with_moons();
-    let fit = format!("{MOONS} --method vifa --rank 2 --epochs 8 --member-weights stacking");
+    let fit = format!("{MOONS} --method vifa --rank 2 --epochs 8");
     place.output(&format!("{fit} --members 2 --out plain"));
     let outcome = json(&place.output(&format!("{fit} --members 2 --refit --json --out run")));
     assert_eq!(
@@ -237,8 +208,7 @@ fn members_that_are_fitted_again_are_those_of_single_fits_and_the_scores_stay() 
     assert!(scores["verdict"] != "trust", "{}", scores["verdict"]);
     let report = place.read("run/report.html");
     assert!(report.contains("do not pass their"), "no verdict");
-    let single = fit.replace("--member-weights stacking", "");
-    place.output(&format!("{single} --refit --out single"));
+    place.output(&format!("{fit} --refit --out single"));
     assert!(posterior("run/member-1") == posterior("single"));
 
     // The members that are kept predict.

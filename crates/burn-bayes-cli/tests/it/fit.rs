@@ -684,7 +684,7 @@ fn f1_names_its_class() {
     assert!(
         place
             .read("first/report.html")
-            .contains("F1</a> (positive: lower)")
+            .contains("F1 (positive: lower)")
     );
     // By default as in the fit.
     for (more, class) in [("", "lower"), ("--positive upper", "upper")] {

@@ -76,7 +76,7 @@ fn a_risk_is_promised_only_where_rows_bear_it_out() {
 }
 
 #[test]
-fn importance_weights_are_kept_with_the_run() {
+fn a_fit_that_is_nearly_exact_has_a_small_pareto_k() {
     // A linear regression on standardised inputs has a posterior without correlations.
     let place = Workplace::with_gap();
     let linear = GAP.replace("mlp:20", "linear");
@@ -89,56 +89,7 @@ fn importance_weights_are_kept_with_the_run() {
     assert!(number("pareto_k") < number("threshold"), "{importance}");
     assert_eq!(number("draws"), 2155.0);
     assert!(number("divergence").abs() < 0.01, "{importance}");
-    assert!(place.read("run/report.html").contains("Pareto k̂</a> is "));
-
-    let weighted = "predict run gap.csv --importance-weighted --draws 400";
-    let text = place.output(weighted);
-    assert_eq!(text, place.output(weighted));
-    let plain = place.output("predict run gap.csv --draws 400");
-    let means = numbers(&text, "mean")
-        .into_iter()
-        .zip(numbers(&plain, "mean"));
-    let differences = means.map(|(weighted, plain)| (weighted - plain).abs());
-    let largest = differences.fold(0.0, f64::max);
-    // The posterior deviation of a prediction is below 10, and its mean is over 400 draws.
-    assert!(largest > 0.0 && largest < 2.5, "{largest}");
-    let scores = place.output("evaluate run gap.csv --importance-weighted --json");
-    assert_ne!(scores, place.output("evaluate run gap.csv --json"));
-
-    let risk = "--target-risk 0.3 --importance-weighted";
-    let (code, message) = place.failure(&format!("predict run gap.csv {risk}"));
-    assert_eq!(code, 2);
-    assert!(message.contains("cannot be used with"), "{message}");
-}
-
-#[test]
-fn unreliable_importance_weights_are_refused() {
-    let place = Workplace::with_moons();
-    for (name, options, reason) in [
-        ("network", MOONS.into(), "Pareto k̂ is "),
-        (
-            "large",
-            MOONS.replace("mlp:20", "mlp:120,90"),
-            "more than 10000",
-        ),
-        (
-            "map",
-            MOONS.replace("mean-field", "map"),
-            "a point estimate has no draws",
-        ),
-    ] {
-        place.output(&format!("{options} --epochs 3 --out {name}").replace("--epochs 30 ", ""));
-        for command in ["predict", "evaluate"] {
-            let arguments = format!("{command} {name} moons.csv --importance-weighted");
-            let (code, message) = place.failure(&arguments);
-            assert_eq!(code, 2, "{message}");
-            let possible = "`importance-weighted` is not possible for this fit: ";
-            assert!(
-                message.contains(possible) && message.contains(reason),
-                "{message}"
-            );
-        }
-    }
+    assert!(place.read("run/report.html").contains("Pareto k̂ is "));
 }
 
 #[test]

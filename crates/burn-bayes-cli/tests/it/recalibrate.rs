@@ -70,7 +70,7 @@ fn a_temperature_of_a_classification_is_that_of_the_held_out_rows() {
     let report = place.read("run/report.html");
     assert!(report.contains("recalibrated by cross-fitting"));
 
-    // The held-out rows are used up, and importance weights are those of other predictions.
+    // The held-out rows are used up.
     for (command, words) in [
         (
             "predict run held-out.csv --conformal 0.9",
@@ -79,10 +79,6 @@ fn a_temperature_of_a_classification_is_that_of_the_held_out_rows() {
         (
             "predict run held-out.csv --target-risk 0.1",
             ["`recalibrate`", "fit without it"],
-        ),
-        (
-            "evaluate run held-out.csv --importance-weighted",
-            ["`importance-weighted`", "fit without"],
         ),
     ] {
         let (code, message) = place.failure(command);

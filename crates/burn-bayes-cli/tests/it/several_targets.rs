@@ -205,9 +205,7 @@ fn a_fit_of_several_targets_has_the_options_of_others() {
     let place = place();
     for fit in [NUMBERS, LABELS] {
         let fit = fit.replace("--epochs 60", "--epochs 8");
-        place.output(&format!(
-            "{fit} --out members --members 2 --member-weights stacking"
-        ));
+        place.output(&format!("{fit} --out members --members 2"));
         let scores = json(&place, "evaluate members new.csv");
         assert!(scores["nll"]["value"].is_number());
         place.output(&format!("{fit} --out refit --patience 3 --refit"));
@@ -230,6 +228,6 @@ fn a_fit_of_several_targets_has_the_options_of_others() {
     }
     let laplace = NUMBERS.replace("--model mlp:10", "--model linear --rank 6");
     let laplace = laplace.replace("--method vifa", "--method laplace");
-    place.output(&format!("{laplace} --out weighted"));
-    place.output("predict weighted new.csv --output predictions.csv --importance-weighted");
+    place.output(&format!("{laplace} --out laplace"));
+    place.output("predict laplace new.csv --output predictions.csv");
 }

@@ -9,9 +9,8 @@ use burn_bayes_eval::{
     PredictionIntervals, QuantileCalibration, RankingTotals, RegressionTotals, RiskControl,
     RiskCoverage, RiskTest, RowOutputs, Selection, SelectiveBounds, SparsificationError,
     TargetScale, TargetedCounts, TargetedMixture, Temperature, VarianceScaling, ause,
-    conformal_threshold, crps_gaussian, equal_mass_groups, holm, likelihood_weights,
-    pinball_losses, poisson_deviances, posterior_rank, quantiles, referral_table, rmse,
-    stacking_weights, winkler_scores,
+    conformal_threshold, crps_gaussian, equal_mass_groups, holm, pinball_losses, poisson_deviances,
+    posterior_rank, quantiles, referral_table, rmse, winkler_scores,
 };
 
 const BAD: [f64; 2] = [0.5, f64::NAN];
@@ -194,8 +193,6 @@ fn tests_and_diagnostics_refuse_it() {
         "chains",
         Chains::new(&[0.0, 1.0, f64::NAN, 2.0, 0.5, 0.1, 0.2, 0.3], 2, 4),
     );
-    refused("likelihood weights", likelihood_weights(&BAD, 2));
-    refused("stacking", stacking_weights(&BAD, 2));
     refused("rank", posterior_rank(f64::NAN, &GOOD));
     refused("rank", posterior_rank(0.3, &BAD));
     refused("pareto", ParetoSmoothing::new(&BAD));

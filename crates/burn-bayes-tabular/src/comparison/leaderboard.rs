@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::{Comparison, F1, Row};
+use super::{Comparison, F1, NLL, Row};
 use crate::error::Result;
-use crate::jobs::{NLL, Summary};
+use crate::jobs::Summary;
 use crate::order::by_cost;
 use crate::report::{Contender, Leaderboard, f1_name, shown_p_value};
 use crate::settings::Config;
@@ -28,17 +28,10 @@ impl Comparison {
                 .then(failures.cmp(&others))
                 .then(by_cost(number(cost), number(other_cost)))
         });
-        let mixed = match self.mixtures.is_empty() {
-            true => "",
-            false => {
-                " A mixture averages the predictive distributions of the best methods with equal weights. The other folds of the \
-                 same repeat choose its methods, so its scores are not optimistic."
-            }
-        };
         let text = format!(
             "Means over {} runs, cross-validation folds of random re-splits. The difference is paired over runs, from the best \
              method. The p-value is that of a paired t-test of this difference, Bonferroni-corrected. P-values and standard \
-             errors are corrected for the rows that runs share (Nadeau and Bengio, 2003).{mixed}",
+             errors are corrected for the rows that runs share (Nadeau and Bengio, 2003).",
             self.runs
         );
         let columns = ["p-value".to_string()]
@@ -63,7 +56,6 @@ impl Comparison {
             command: &self.command,
             config: &config.to_toml()?,
         }
-        .with_mixtures(self.mixtures())
         .write(&folder.join("leaderboard.html"))
     }
 
@@ -99,14 +91,5 @@ impl Comparison {
             seconds: Some(row.seconds),
             cells: cells.collect(),
         }
-    }
-
-    fn mixtures(&self) -> impl Iterator<Item = Contender> {
-        let blank = self.other_columns().count() + 1;
-        self.mixtures.iter().map(move |mixture| {
-            let cells = [shown_p_value(mixture.p_value)].into_iter();
-            let cells = cells.chain((0..blank).map(|_| "–".to_string()));
-            Contender::of_mixture(mixture, cells.collect())
-        })
     }
 }

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::error::{Result, TabularError};
 use crate::files::{csv_bytes, write_whole};
-use crate::jobs::{FEWEST_TESTED, Measures, Mixture, NLL, Record, Summary};
+use crate::jobs::{Measures, Record, Summary};
 use crate::order::by_cost;
 use crate::report::f1_name;
 use crate::scores::{JointScores, Scores};
@@ -55,12 +55,14 @@ const fn more(measure: &'static str, title: &'static str) -> Column {
     }
 }
 
+/// The name of the negative log-likelihood.
+const NLL: &str = "nll";
 /// The name of the F1 score.
 const F1: &str = "f1";
 
 /// The scores of all tasks; those without values are left out of the table.
 const COLUMNS: [Column; 15] = [
-    less("nll", "NLL"),
+    less(NLL, "NLL"),
     less("rmse", "RMSE"),
     less("crps", "CRPS"),
     less("deviance", "deviance"),
@@ -77,6 +79,8 @@ const COLUMNS: [Column; 15] = [
     more("macro_auroc", "macro AUROC"),
 ];
 
+/// The minimum number of runs for a test: with few runs, differences may be equal by chance.
+const FEWEST_TESTED: usize = 5;
 /// The measure of the number of test rows divided by that of training rows.
 const TEST_TO_TRAIN: &str = "test_to_train";
 /// That of five folds, for records without it.
@@ -155,8 +159,6 @@ pub struct Comparison {
     /// Number of runs of every method.
     runs: usize,
     methods: Vec<Row>,
-    /// Mixtures of the best methods; empty if the runs have no costs of rows.
-    mixtures: Vec<Mixture>,
     /// Intervals of new rows; absent if they are not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     intervals: Option<CrossIntervals>,
@@ -242,24 +244,8 @@ impl Comparison {
             positive: positive.map(String::from),
             runs: records.len() / names.len().max(1),
             methods: rows,
-            mixtures: Vec::new(),
             intervals: None,
         })
-    }
-
-    /// Adds the mixtures of the best methods, from the records of `runs`.
-    ///
-    /// # Errors
-    /// If a stored NLL is not finite.
-    pub fn with_mixtures(mut self, runs: &Runs, records: &[Record]) -> Result<Self> {
-        let is_best = |row: &Row| row.scores.get(NLL).is_some_and(|nll| nll.is_best);
-        let Some(best) = self.methods.iter().position(is_best) else {
-            return Ok(self);
-        };
-        let of = |row: &Row| runs_of(&row.method, records);
-        let methods: Vec<Vec<&Record>> = self.methods.iter().map(of).collect();
-        self.mixtures = Mixture::all(&methods, runs.folds(), best)?;
-        Ok(self)
     }
 
     /// Checks that there are scores.
@@ -319,39 +305,10 @@ impl Comparison {
                 .collect();
             let _ = writeln!(page, "| {} |", entries.join(" | "));
         }
-        self.push_mixtures(&mut page);
         if let Some(intervals) = &self.intervals {
             intervals.push_markdown(&mut page);
         }
         page
-    }
-
-    fn push_mixtures(&self, page: &mut String) {
-        if self.mixtures.is_empty() {
-            return;
-        }
-        let _ = writeln!(
-            page,
-            "\nMixtures average the predictive distributions of the best methods, which the other folds of the repeat choose. \
-             The difference is from the best method; a p-value is Bonferroni-corrected.\n"
-        );
-        let _ = writeln!(page, "| mixture | NLL | difference | p | seconds |");
-        let _ = writeln!(page, "|{}", "---|".repeat(5));
-        let pair = |mean: f64, error: Option<f64>| match error {
-            Some(error) => format!("{mean:.4} ± {error:.4}"),
-            None => format!("{mean:.4}"),
-        };
-        for mixture in &self.mixtures {
-            let p_value = mixture.p_value.map_or("–".into(), |p| format!("{p:.3}"));
-            let _ = writeln!(
-                page,
-                "| {} | {} | {} | {p_value} | {:.2} |",
-                mixture.name,
-                pair(mixture.nll, mixture.standard_error),
-                pair(mixture.difference, mixture.difference_standard_error),
-                mixture.seconds
-            );
-        }
     }
 
     /// One row per method and score.

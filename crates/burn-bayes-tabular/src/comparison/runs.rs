@@ -199,12 +199,12 @@ fn job(
         let scored = fold.score(&settings, class.as_deref())?;
         Ok(Computed {
             measures: measures(&scored),
-            row_costs: scored.row_costs,
             left_out: scored.left_out,
+            ..Computed::default()
         })
     };
     match positive {
-        Some(class) => Job::with_row_costs(key, &(everything, class), work),
-        None => Job::with_row_costs(key, &everything, work),
+        Some(class) => Job::with_row_results(key, &(everything, class), work),
+        None => Job::with_row_results(key, &everything, work),
     }
 }

@@ -6,7 +6,7 @@ use burn_bayes::diagnostics::{Arrival, ArrivalTest, CONVERGED, Convergence};
 use serde::{Deserialize, Serialize};
 
 use super::fitted::Fit;
-use super::importance::{Importance, ImportanceWeights, importance, measure_probability_change};
+use super::importance::{Importance, importance, measure_probability_change};
 use super::{Motion, TrainedModel, linear};
 use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
@@ -36,13 +36,11 @@ const CONSEQUENCE: &str = ", so that uncertainty far from the data is not that o
 
 /// What to change if a fit that has arrived is far from the true posterior.
 const WIDER: &str = "a wider family, such as vifa with a larger `rank`, may be closer";
-/// The same if importance weights are reliable.
-const WEIGHTED: &str = "predict with `--importance-weighted`, or choose a wider family, such as vifa with a larger `rank`";
 /// What to do if the draws do not determine whether a fit has arrived.
 const COMPARE: &str = "compare it with the method `map` on held-out rows";
 /// What to choose if a linear regression is far from the true posterior.
 const EXACT: &str = "the method `exact` gives the posterior of a linear regression";
-/// The same for a linear classification without reliable weights.
+/// The same for a linear classification.
 const FULL: &str = "the method `full-gaussian` gives the best Gaussian of a linear classification";
 
 /// A verdict on a fit, from the best to the worst.
@@ -93,18 +91,6 @@ impl Diagnosis {
     /// The estimated excess divergence over the best fit of the family, in nats.
     pub fn excess(&self) -> f64 {
         self.decrement + self.scale_gain
-    }
-
-    /// The weights of draws for importance-weighted predictions, or why there are none.
-    pub(crate) fn importance_weights(&self) -> ImportanceWeights {
-        if let Some(log_weights) = self.importance.log_weights() {
-            return ImportanceWeights::LogWeights(log_weights.to_vec());
-        }
-        let finding = self.importance_finding();
-        ImportanceWeights::Absent(match &self.cure {
-            Some(remedy) if self.importance.is_unreliable() => format!("{finding}; {remedy}"),
-            _ => finding,
-        })
     }
 
     /// What the importance ratios say, without a capital letter and a full stop. Where they say that the fit is far
@@ -282,11 +268,10 @@ pub fn diagnose(
             if convergence != Convergence::NotConverged && !is_close(&importance, weights) =>
         {
             let is_real = matches!(training_set.target(), Target::Real(_));
-            let cure = match importance.log_weights() {
-                _ if is_direct && is_real => EXACT,
-                Some(_) => WEIGHTED,
-                None if is_direct && !settings.method.is_dense() => FULL,
-                None => WIDER,
+            let cure = match is_direct {
+                true if is_real => EXACT,
+                true if !settings.method.is_dense() => FULL,
+                _ => WIDER,
             };
             (Verdict::LookCloser, Some(cure))
         }

@@ -3,7 +3,6 @@
 //! The result of a job depends only on its settings and data. Jobs run in parallel, each in its own
 //! process. An interrupted list of jobs resumes from the finished ones, with the same results.
 
-mod mixtures;
 mod result_cache;
 mod runner;
 mod summary;
@@ -19,8 +18,6 @@ use serde_json::Value;
 
 use crate::error::{Result, TabularError};
 
-pub(crate) use mixtures::{FEWEST_TESTED, NLL, test_to_train};
-pub use mixtures::{Mixture, mixed_nll};
 pub use result_cache::{Record, ResultCache};
 pub use runner::{Progress, run};
 pub use summary::Summary;
@@ -91,7 +88,7 @@ impl Job {
         settings: &impl Serialize,
         work: impl Fn() -> Result<Measures> + Send + Sync + 'static,
     ) -> Result<Self> {
-        Self::with_row_costs(key, settings, move || {
+        Self::with_row_results(key, settings, move || {
             Ok(Computed {
                 measures: work()?,
                 ..Computed::default()
@@ -99,8 +96,8 @@ impl Job {
         })
     }
 
-    /// As [`Job::new`], for a job that also stores the costs of rows.
-    pub fn with_row_costs(
+    /// As [`Job::new`], for a job that also stores results of rows.
+    pub fn with_row_results(
         key: Key,
         settings: &impl Serialize,
         work: impl Fn() -> Result<Computed> + Send + Sync + 'static,

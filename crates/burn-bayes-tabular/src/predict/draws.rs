@@ -271,41 +271,6 @@ impl Predictions {
             Self::Several(_) => unreachable!("parts are of one target"),
         }
     }
-
-    /// The predictions of a point estimate as this number of equal draws, by which a mixture weights it.
-    pub(crate) fn repeated(self, draws: usize) -> Self {
-        match self {
-            Self::Classes(one) => Self::Classes(ClassPredictions {
-                draws,
-                members: vec![draws],
-                probabilities: one.probabilities.repeat(draws),
-                ..one
-            }),
-            Self::Counts(one) => Self::Counts(CountPredictions {
-                draws,
-                members: vec![draws],
-                rates: one.rates.repeat(draws),
-            }),
-            Self::Reals(one) => Self::Reals(RealPredictions {
-                draws,
-                members: vec![draws],
-                means: one.means.repeat(draws),
-                noise: match one.noise {
-                    NoiseDeviations::PerPrediction(deviations) => {
-                        NoiseDeviations::PerPrediction(deviations.repeat(draws))
-                    }
-                    per_member => per_member,
-                },
-            }),
-            Self::Several(targets) => {
-                let repeated = |one: TargetPredictions| TargetPredictions {
-                    predictions: one.predictions.repeated(draws),
-                    ..one
-                };
-                Self::Several(targets.into_iter().map(repeated).collect())
-            }
-        }
-    }
 }
 
 /// The same targets with other predictions.

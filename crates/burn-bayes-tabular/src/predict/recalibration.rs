@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use super::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 use crate::error::Result;
 use crate::scores::mismatched;
-use crate::settings::RecalibrationName;
 
 /// A fitted recalibration.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
@@ -101,14 +100,6 @@ impl Recalibration {
                 }))
             }
             (_, predictions) => Err(mismatched(&predictions)),
-        }
-    }
-
-    /// Its kind.
-    pub fn name(&self) -> RecalibrationName {
-        match self {
-            Self::Temperature { .. } => RecalibrationName::Temperature,
-            Self::Variance { .. } => RecalibrationName::Variance,
         }
     }
 

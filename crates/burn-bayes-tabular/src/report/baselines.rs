@@ -1,6 +1,6 @@
 //! The section about plain models.
 
-use super::page::{Section, Table};
+use super::section::{Section, Table};
 use crate::assessment::Baseline;
 use crate::scores::Scores;
 use crate::text::{number, sentence};

@@ -3,9 +3,9 @@
 use burn_bayes::eval::{TargetedCounts, log_probabilities};
 use burn_bayes_data::Targets;
 
-use super::page::{Section, Table, other_task};
 use super::regression::{Cloud, interval_calibration, pit_histogram, referral};
 use super::row_tables;
+use super::section::{Section, Table, other_task};
 use crate::error::Result;
 use crate::predict::{CountPredictions, Moments};
 use crate::rows::RowInputs;

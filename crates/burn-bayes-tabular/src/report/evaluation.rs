@@ -1,7 +1,7 @@
 //! The sections of what an evaluation adds to the scores: groups of rows, and conformal sets or intervals. The
 //! console shows the same tables.
 
-use super::page::{Section, Table};
+use super::section::{Section, Table};
 use super::shown_p_value;
 use crate::scores::{ConformalScores, CoverageByPart, GroupTaskScores, Interval, ScoresByGroup};
 use crate::text::{number, percent, plain, sentence};

@@ -7,12 +7,10 @@ use plotters::prelude::{Circle, PathElement, Polygon, Rectangle};
 use plotters::style::{Color, RGBColor};
 
 use super::chart::{Axis, Drawn, Figure, Key, Plane, Sign, keys, line, plane, range_of};
-use super::page::other_task;
 use super::palette::{BLUE, INK, PAPER, SERIES, VERMILION};
-use crate::engine::TrainedModel;
 use crate::error::{Result, TabularError};
-use crate::predict::{Predictions, RealPredictions};
-use crate::rows::{Target, TrainingSet};
+use crate::predict::{ClassPredictions, Predictions, RealPredictions};
+use crate::rows::Target;
 use crate::text::tick;
 
 /// Narrower than the charts of a report: several stand side by side.
@@ -38,30 +36,74 @@ const BANDS: [(f64, f64); 2] = [(0.95, 0.2), (0.5, 0.35)];
 /// Epistemic standard deviations between the mean and a limit line.
 const DEVIATIONS: f64 = 2.0;
 
-/// The chart of a model around its training rows.
+/// The inputs of a [`chart`] around these.
 ///
 /// # Errors
-/// If the model has other inputs or targets than a chart can show, or its predictions are not finite.
+/// If they do not have one or two columns.
+pub(crate) fn places(inputs: &Features) -> Result<Features> {
+    let values = inputs.values();
+    Ok(match inputs.columns() {
+        1 => Features::new(POINTS, 1, grid(values))?,
+        2 => {
+            let [x, y] = plane_around(values);
+            let middle = |(low, high): (f64, f64), cell: usize| {
+                low + (high - low) * (cell as f64 + 0.5) / CELLS as f64
+            };
+            let middles = (0..CELLS).flat_map(|row| {
+                (0..CELLS).flat_map(move |column| [middle(x, column), middle(y, row)])
+            });
+            Features::new(CELLS * CELLS, 2, middles.collect())?
+        }
+        columns => return Err(not_drawable(columns)),
+    })
+}
+
+/// The chart of predictions at the [`places`] around training rows.
+///
+/// # Errors
+/// If the rows have other inputs or targets than a chart can show, or the predictions are not finite.
 pub(crate) fn chart(
     name: &str,
     title: &str,
-    model: &TrainedModel,
-    rows: &TrainingSet,
-    draws: usize,
+    (inputs, targets): (&Features, &Targets),
+    predictions: &Predictions,
 ) -> Result<Figure> {
-    let features = rows.features()?;
-    match (features.columns(), rows.true_targets()) {
-        (1, Targets::Real(targets)) => {
-            Curve::of(model, features.values(), targets, draws)?.figure(name, title)
+    let values = inputs.values();
+    match (inputs.columns(), targets, predictions) {
+        (1, Targets::Real(targets), Predictions::Reals(predictions)) => Curve {
+            inputs: values,
+            targets,
+            grid: grid(values),
+            predictions,
         }
-        (2, Targets::Classes(classes)) => {
-            Regions::of(model, features.values(), classes, draws)?.figure(name, title)
+        .figure(name, title),
+        (2, Targets::Classes(classes), Predictions::Classes(predictions)) => {
+            Regions::of(values, classes, predictions)?.figure(name, title)
         }
-        (columns, _) => Err(TabularError::Usage(format!(
-            "a chart of the input space shows a number predicted from one column or classes predicted from \
-             two, not predictions from {columns}"
-        ))),
+        (columns, ..) => Err(not_drawable(columns)),
     }
+}
+
+fn not_drawable(columns: usize) -> TabularError {
+    TabularError::Usage(format!(
+        "a chart of the input space shows a number predicted from one column or classes predicted from \
+         two, not predictions from {columns}"
+    ))
+}
+
+/// Points of a curve around these inputs.
+fn grid(inputs: &[f64]) -> Vec<f64> {
+    let (low, high) = around(range_of(inputs.iter().copied()), MARGIN_OF_CURVE);
+    let step = (high - low) / (POINTS - 1) as f64;
+    (0..POINTS).map(|point| low + step * point as f64).collect()
+}
+
+/// The ranges of both axes around these inputs.
+fn plane_around(inputs: &[f64]) -> [(f64, f64); 2] {
+    let column = |at: usize| inputs.iter().skip(at).step_by(2).copied();
+    let (x, y) = (range_of(column(0)), range_of(column(1)));
+    let margin = MARGIN_OF_PLANE * (x.1 - x.0).max(y.1 - y.0);
+    [x, y].map(|(low, high)| (low - margin, high + margin))
 }
 
 /// The legend of [`chart`] for this target.
@@ -98,31 +140,14 @@ pub(crate) fn legend(name: &str, target: &Target) -> Result<Figure> {
 }
 
 /// Predictions of numbers from one input.
-struct Curve {
-    inputs: Vec<f64>,
-    targets: Vec<f64>,
+struct Curve<'a> {
+    inputs: &'a [f64],
+    targets: &'a [f64],
     grid: Vec<f64>,
-    predictions: RealPredictions,
+    predictions: &'a RealPredictions,
 }
 
-impl Curve {
-    fn of(model: &TrainedModel, inputs: &[f64], targets: Vec<f64>, draws: usize) -> Result<Self> {
-        let (low, high) = around(range_of(inputs.iter().copied()), MARGIN_OF_CURVE);
-        let step = (high - low) / (POINTS - 1) as f64;
-        let grid: Vec<f64> = (0..POINTS).map(|point| low + step * point as f64).collect();
-        let Predictions::Reals(predictions) =
-            model.predict(&Features::new(POINTS, 1, grid.clone())?, draws)?
-        else {
-            return Err(other_task());
-        };
-        Ok(Self {
-            inputs: inputs.to_vec(),
-            targets,
-            grid,
-            predictions,
-        })
-    }
-
+impl Curve<'_> {
     fn figure(&self, name: &str, title: &str) -> Result<Figure> {
         let mixture = self.predictions.checked()?;
         let mean = mixture.mean();
@@ -154,7 +179,7 @@ impl Curve {
                 outline.extend(points(band.upper()).into_iter().rev());
                 plane.draw_series([Polygon::new(outline, BLUE.mix(*opacity).filled())])?;
             }
-            let dots = self.inputs.iter().zip(&self.targets);
+            let dots = self.inputs.iter().zip(self.targets);
             plane
                 .draw_series(dots.map(|(&x, &y)| Circle::new((x, y), 3, INK.mix(0.4).filled())))?;
             if self.predictions.draws > 1 {
@@ -175,31 +200,19 @@ impl Curve {
 }
 
 /// Predictions of classes in a plane.
-struct Regions {
+struct Regions<'a> {
     /// Two for each row.
-    inputs: Vec<f64>,
-    classes: Vec<usize>,
+    inputs: &'a [f64],
+    classes: &'a [usize],
     x: (f64, f64),
     y: (f64, f64),
     /// The most probable class of every cell, and the number of its shade; row by row from below.
     cells: Vec<(usize, u32)>,
 }
 
-impl Regions {
-    fn of(model: &TrainedModel, inputs: &[f64], classes: Vec<usize>, draws: usize) -> Result<Self> {
-        let column = |at: usize| inputs.iter().skip(at).step_by(2).copied();
-        let (x, y) = (range_of(column(0)), range_of(column(1)));
-        let margin = MARGIN_OF_PLANE * (x.1 - x.0).max(y.1 - y.0);
-        let [x, y] = [x, y].map(|(low, high)| (low - margin, high + margin));
-        let middle = |(low, high): (f64, f64), cell: usize| {
-            low + (high - low) * (cell as f64 + 0.5) / CELLS as f64
-        };
-        let middles = (0..CELLS)
-            .flat_map(|row| (0..CELLS).flat_map(move |column| [middle(x, column), middle(y, row)]));
-        let cells = Features::new(CELLS * CELLS, 2, middles.collect())?;
-        let Predictions::Classes(predictions) = model.predict(&cells, draws)? else {
-            return Err(other_task());
-        };
+impl<'a> Regions<'a> {
+    fn of(inputs: &'a [f64], classes: &'a [usize], predictions: &ClassPredictions) -> Result<Self> {
+        let [x, y] = plane_around(inputs);
         let chance = 1.0 / predictions.classes.len().max(2) as f64;
         let average = predictions.checked()?.average();
         let shade = |row: usize| {
@@ -211,7 +224,7 @@ impl Regions {
             (class, (SHADES * confidence).round() as u32)
         };
         Ok(Self {
-            inputs: inputs.to_vec(),
+            inputs,
             classes,
             x,
             y,
@@ -229,7 +242,7 @@ impl Regions {
                 &Axis::new("second input", self.y, tick),
             )?;
             self.draw_cells(&mut plane)?;
-            let dots = self.inputs.chunks_exact(2).zip(&self.classes);
+            let dots = self.inputs.chunks_exact(2).zip(self.classes);
             for (place, &class) in dots {
                 let place = (place[0], place[1]);
                 plane.draw_series([

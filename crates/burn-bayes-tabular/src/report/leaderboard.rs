@@ -7,10 +7,11 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
 
 use super::chart::{Axis, Figure, SIZE, guide, letters, line, plane, range_of, rows_plane};
-use super::page::{Page, Section, Table};
+use super::page::Page;
 use super::palette::{BLUE, INK, MUTED, VERMILION};
+use super::section::{Section, Table};
 use crate::error::Result;
-use crate::jobs::{Mixture, Summary};
+use crate::jobs::Summary;
 use crate::text::{number, optional, plain, shortened, tick};
 use burn_bayes::eval::Bounded;
 
@@ -59,7 +60,7 @@ pub(crate) struct Contender {
     pub(crate) cells: Vec<String>,
 }
 
-/// The values of a numeric setting, one for each contender; NaN for a mixture.
+/// The values of a numeric setting, one for each contender.
 #[derive(Clone, Debug)]
 pub(crate) struct SettingValues {
     pub(crate) name: String,
@@ -67,46 +68,7 @@ pub(crate) struct SettingValues {
     pub(crate) values: Vec<f64>,
 }
 
-impl Contender {
-    /// A mixture of the best, with these last cells.
-    pub(crate) fn of_mixture(mixture: &Mixture, cells: Vec<String>) -> Self {
-        let summary = |mean: f64, standard_error: Option<f64>| Summary {
-            mean,
-            standard_error,
-            runs: mixture.runs,
-        };
-        Self {
-            name: mixture.name.clone(),
-            nll: Some(summary(mixture.nll, mixture.standard_error)),
-            difference: Some(summary(
-                mixture.difference,
-                mixture.difference_standard_error,
-            )),
-            has_diverged: false,
-            seconds: Some(mixture.seconds),
-            cells,
-        }
-    }
-}
-
 impl Leaderboard<'_> {
-    /// With mixtures at their ranks. They have no settings.
-    pub(crate) fn with_mixtures(mut self, mixtures: impl IntoIterator<Item = Contender>) -> Self {
-        for mixture in mixtures {
-            let nll = mixture.nll.map_or(f64::INFINITY, |nll| nll.mean);
-            let is_worse = |other: &Contender| {
-                other.has_diverged || other.nll.is_none_or(|found| found.mean > nll)
-            };
-            let place = self.contenders.iter().position(is_worse);
-            let place = place.unwrap_or(self.contenders.len());
-            self.contenders.insert(place, mixture);
-            for setting in &mut self.settings {
-                setting.values.insert(place, f64::NAN);
-            }
-        }
-        self
-    }
-
     /// Writes the page to `path`, and its charts into the folder `plots` beside it.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let ranking = Section {

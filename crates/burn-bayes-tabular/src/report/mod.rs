@@ -8,7 +8,6 @@ mod chart;
 mod classification;
 mod counts;
 mod evaluation;
-mod glossary;
 mod groups;
 mod input_space;
 mod leaderboard;
@@ -18,8 +17,10 @@ mod posterior;
 mod ranks;
 mod regression;
 mod row_tables;
+mod section;
 mod side_by_side;
 mod summary;
+mod terms;
 mod ticks;
 mod training;
 
@@ -34,8 +35,8 @@ use burn_bayes_data::Targets;
 
 pub use crate::text::number;
 pub(crate) use leaderboard::{Contender, Leaderboard, SettingValues, shown_p_value};
-pub use page::Table;
 pub use posterior::PosteriorSummary;
+pub use section::Table;
 pub use side_by_side::{FitCaption, Problem, SideBySide, write_side_by_side};
 pub(crate) use summary::f1_name;
 pub use summary::{Summary, SummaryLine};

@@ -6,7 +6,7 @@ use askama::Template;
 use burn_bayes_data::Targets;
 
 use super::chart::Figure;
-use super::glossary::with_glossary;
+use super::section::{Section, other_task};
 use super::summary::Summary;
 use super::{
     CheckReport, Report, ScoredRows, baselines, classification, counts, evaluation, palette, ranks,
@@ -44,32 +44,6 @@ struct VerdictPanel {
     class: &'static str,
     word: String,
     sentences: Vec<String>,
-}
-
-/// A section.
-#[derive(Clone, Debug)]
-pub(crate) struct Section {
-    /// The anchor.
-    pub(crate) id: String,
-    /// The heading.
-    pub(crate) heading: String,
-    /// An introduction.
-    pub(crate) text: String,
-    /// Its charts.
-    pub(crate) figures: Vec<Figure>,
-    /// Its tables.
-    pub(crate) tables: Vec<Table>,
-}
-
-/// Rows of cells; the first cell of a row is its name.
-#[derive(Clone, Debug)]
-pub struct Table {
-    /// What it shows.
-    pub caption: String,
-    /// Names of the columns.
-    pub header: Vec<String>,
-    /// Cells, as many as in the header.
-    pub rows: Vec<Vec<String>>,
 }
 
 impl<'a> Page<'a> {
@@ -145,7 +119,7 @@ impl<'a> Page<'a> {
 
     /// The page as text.
     pub(crate) fn html(&self) -> Result<String> {
-        Ok(with_glossary(&self.render().map_err(unprintable)?))
+        self.render().map_err(unprintable)
     }
 
     /// Every chart of the page.
@@ -188,26 +162,6 @@ fn of_predictions(
             Ok(sections)
         }
         _ => Err(other_task()),
-    }
-}
-
-impl Section {
-    /// The section of the target at a place among several.
-    fn of_target(self, name: &str, place: usize) -> Self {
-        let number = place + 1;
-        Self {
-            id: format!("{}-{number}", self.id),
-            heading: format!("{}: {}", plain(name), self.heading),
-            figures: self
-                .figures
-                .into_iter()
-                .map(|figure| Figure {
-                    name: format!("{}-{number}", figure.name),
-                    ..figure
-                })
-                .collect(),
-            ..self
-        }
     }
 }
 
@@ -287,14 +241,6 @@ fn subtitle(report: &Report<'_>) -> String {
         (Some(_), draws) => format!("{draws} draws of the weights"),
     };
     format!("{task} of “{target}”, scored on {rows} {part} with {draws}")
-}
-
-/// An error for parts of different tasks.
-pub(crate) fn other_task() -> TabularError {
-    TabularError::Data(
-        "predictions, targets and scores have different tasks; use the scores of these predictions"
-            .into(),
-    )
 }
 
 /// An error of a template.

@@ -12,8 +12,8 @@ use super::chart::{
     Axis, Drawn, Figure, Plane, SIZE, guide, letters, line, plane, range_from_zero, range_of,
     rows_plane,
 };
-use super::page::{Section, Table};
 use super::palette::{BLUE, INK};
+use super::section::{Section, Table};
 use crate::error::{Result, TabularError};
 use crate::text::{number, percent, plain, rounded_percent, shortened, tick, whole};
 use burn_bayes::eval::Bounded;

@@ -5,8 +5,8 @@ use plotters::prelude::{PathElement, Polygon, Rectangle};
 use plotters::style::{Color, RGBColor};
 
 use super::chart::{Axis, Figure, SIZE, guide, line, plane, range_from_zero, range_of};
-use super::page::{Section, Table};
 use super::palette::{BLUE, MUTED, VERMILION};
+use super::section::{Section, Table};
 use crate::error::Result;
 use crate::simulation_based_calibration::{Check, QuantityCheck};
 use crate::text::{number, percent, plain, tick};

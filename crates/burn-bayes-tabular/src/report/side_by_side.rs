@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use askama::Template;
+use burn_bayes_data::{Features, Targets};
 
 use super::chart::Figure;
-use super::glossary::with_glossary;
 use super::input_space;
 use super::page::{save_drawings, unprintable};
 use super::palette;
-use crate::engine::TrainedModel;
 use crate::error::Result;
 use crate::files::write_whole;
+use crate::predict::Predictions;
 use crate::rows::TrainingSet;
 use crate::text::{optional, plain, sentence};
 
@@ -37,6 +37,8 @@ pub struct Problem {
     /// How to read the charts.
     reading: String,
     legend: Figure,
+    inputs: Features,
+    targets: Targets,
     fits: Vec<FitPanel>,
 }
 
@@ -64,7 +66,7 @@ pub struct FitCaption<'a> {
 }
 
 impl Problem {
-    /// A problem without fits. The name is part of file names.
+    /// A problem with these training rows, without fits. The name is part of file names.
     ///
     /// # Errors
     /// If the legend cannot be drawn.
@@ -74,24 +76,38 @@ impl Problem {
             about: sentence(&plain(about)),
             reading: String::new(),
             legend: input_space::legend(&format!("{name}-legend"), rows.target())?,
+            inputs: rows.features()?,
+            targets: rows.true_targets(),
             fits: Vec::new(),
         })
     }
 
-    /// Adds a fit to these training rows, with predictions under `draws` draws of the weights.
+    /// The inputs of the training rows.
+    pub fn inputs(&self) -> &Features {
+        &self.inputs
+    }
+
+    /// The inputs at which the charts show predictions.
+    ///
+    /// # Errors
+    /// If the rows do not have one or two columns.
+    pub fn places(&self) -> Result<Features> {
+        input_space::places(&self.inputs)
+    }
+
+    /// Adds a fit with these predictions at the [places](Self::places).
     ///
     /// # Errors
     /// If the rows do not have one column and a number as target, or two columns and classes, or the
     /// predictions are not finite.
-    pub fn add(
-        &mut self,
-        model: &TrainedModel,
-        rows: &TrainingSet,
-        draws: usize,
-        caption: FitCaption<'_>,
-    ) -> Result<()> {
+    pub fn add(&mut self, predictions: &Predictions, caption: FitCaption<'_>) -> Result<()> {
         let name = format!("{}-{}", self.name, caption.method);
-        let figure = input_space::chart(&name, caption.method, model, rows, draws)?;
+        let figure = input_space::chart(
+            &name,
+            caption.method,
+            (&self.inputs, &self.targets),
+            predictions,
+        )?;
         self.reading.clone_from(&figure.reading);
         let scores = caption.scores.iter();
         self.fits.push(FitPanel {
@@ -134,6 +150,6 @@ pub fn write_side_by_side(content: &SideBySide<'_>, path: &Path) -> Result<()> {
         fits.chain([&problem.legend])
     });
     save_drawings(figures, path)?;
-    let page = with_glossary(&page.render().map_err(unprintable)?);
+    let page = page.render().map_err(unprintable)?;
     write_whole(path, page.as_bytes())
 }

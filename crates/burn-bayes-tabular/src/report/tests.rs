@@ -24,7 +24,7 @@ use crate::engine::{Diagnosis, Importance, Motion, Unobserved, Verdict, fit};
 use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 use crate::rows::{Target, TrainingSet};
 use crate::scores::Scores;
-use crate::settings::{FitSettings, Method, NoisePrecision};
+use crate::settings::{FitSettings, Method};
 use crate::simulation_based_calibration::Check;
 use crate::text::number;
 
@@ -81,18 +81,18 @@ fn elements(markup: &str) -> BTreeSet<String> {
     names
 }
 
-/// The page without the links to its glossary.
-fn unlinked(page: &str) -> String {
-    let mut pieces = page.split("<a class=\"term\" ");
+/// The page without the marks of technical terms.
+fn unmarked(page: &str) -> String {
+    let mut pieces = page.split("<abbr ");
     let mut text = pieces.next().unwrap().to_string();
     for piece in pieces {
         let (_, after) = piece.split_once('>').unwrap();
-        text += &after.replacen("</a>", "", 1);
+        text += &after.replacen("</abbr>", "", 1);
     }
     text
 }
 
-/// Checks the laws of every report, and returns the page without links to the glossary.
+/// Checks the laws of every report, and returns the page without marks of technical terms.
 fn checked(sample: &Sample) -> String {
     checked_page(written(sample))
 }
@@ -100,7 +100,7 @@ fn checked(sample: &Sample) -> String {
 fn checked_page((page, drawings): (String, Vec<(String, String)>)) -> String {
     check_laws(&page, &drawings);
     assert_eq!(page.matches("<figure>").count(), drawings.len());
-    unlinked(&page)
+    unmarked(&page)
 }
 
 /// Checks the laws of every page, and of its drawings with their names.
@@ -356,7 +356,6 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
         write(&report, &path).unwrap();
         let page = std::fs::read_to_string(&path).unwrap();
         elements(&page);
-        let page = unlinked(&page);
         let panel = format!("<div class=\"verdict {class}\"><strong>Verdict: {words}</strong>");
         assert!(page.find(&panel).unwrap() < page.find("<nav").unwrap());
         assert!(
@@ -469,17 +468,15 @@ fn the_ranks_of_simulations_have_a_page_of_the_same_laws() {
 fn technical_terms_are_explained_on_the_page() {
     let sample = classification(&["a", "b"], 50, 5).with_training();
     let (page, _) = written(&sample);
-    for term in ["nll", "ece", "aurc", "nats", "mutual-information"] {
-        assert!(
-            page.contains(&format!("href=\"#term-{term}\" title=\"")),
-            "{term}"
-        );
-        assert!(page.contains(&format!("<dt id=\"term-{term}\">")), "{term}");
+    for term in ["NLL", "ECE", "AURC", "mutual information", "entropy"] {
+        let (before, _) = page.split_once(&format!(">{term}</abbr>")).expect(term);
+        let title = before.rsplit_once("<abbr title=\"").unwrap().1;
+        assert!(title.ends_with(".\""), "{term}: {title}");
     }
     // A classification has no CRPS.
-    assert!(!page.contains("term-crps"));
+    assert!(!page.contains("CRPS"));
     let (page, _) = written(&regression(50, 5));
-    assert!(page.contains("<dt id=\"term-crps\">") && !page.contains("term-ece"));
+    assert!(page.contains(">CRPS</abbr>") && !page.contains(">ECE</abbr>"));
 }
 
 #[test]
@@ -532,7 +529,8 @@ fn methods_stand_side_by_side() {
                     scores: &[("NLL", Some(0.25)), ("ECE", None)],
                     report: "there/report.html",
                 };
-                problem.add(&model, rows, 5, caption).unwrap();
+                let predictions = model.predict(&problem.places().unwrap(), 5).unwrap();
+                problem.add(&predictions, caption).unwrap();
             }
             problem
         })
@@ -566,20 +564,20 @@ fn methods_stand_side_by_side() {
     let three = Features::new(2, 3, vec![0.0; 6]).unwrap();
     let three = Dataset::new(three, Targets::Real(vec![0.0, 1.0])).unwrap();
     let three = TrainingSet::new(&three, Target::Real(unscaled)).unwrap();
-    let settings = FitSettings {
-        method: Method::Map,
-        epochs: Some(1),
-        noise_precision: NoisePrecision::Given(1.0),
-        ..FitSettings::default()
-    };
-    let model = fit(&three, &settings, &mut Unobserved).unwrap();
     let mut problem = Problem::new("space", "two rows", &three).unwrap();
+    assert!(problem.places().is_err());
+    let predictions = Predictions::Reals(RealPredictions {
+        draws: 1,
+        members: vec![1],
+        means: vec![0.0; 2],
+        noise: NoiseDeviations::PerMember(vec![1.0]),
+    });
     let caption = FitCaption {
         method: "map",
         diverged: None,
         scores: &[],
         report: "",
     };
-    let error = problem.add(&model, &three, 1, caption).unwrap_err();
+    let error = problem.add(&predictions, caption).unwrap_err();
     assert!(error.to_string().contains("not predictions from 3"));
 }

@@ -4,8 +4,8 @@ use plotters::prelude::{Circle, PathElement};
 use plotters::style::Color;
 
 use super::chart::{Axis, Figure, Key, SIZE, Sign, keys, line, plane, range_of, spread};
-use super::page::Section;
 use super::palette::SERIES;
+use super::section::Section;
 use crate::error::Result;
 use crate::text::{sentence, tick, whole};
 

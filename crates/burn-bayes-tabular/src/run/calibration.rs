@@ -1,15 +1,15 @@
 //! The held-out rows of a run, for guarantees about new rows.
 //!
 //! The guarantees hold if the held-out rows are exchangeable with new rows, so the fit must not have used them. By
-//! default it only records their scores. With early stopping, a second fit to all rows, a recalibration or member
-//! weights it uses them, and such a run is refused.
+//! default it only records their scores. With early stopping, a second fit to all rows or a recalibration it
+//! uses them, and such a run is refused.
 
 use std::path::PathBuf;
 
 use super::{Run, RunFolder};
 use crate::error::Result;
 use crate::predict::{Conformal, ConformalRequest, KeptColumns};
-use crate::settings::{MemberWeights, refused};
+use crate::settings::refused;
 
 impl Run {
     /// Prediction sets or intervals with a coverage guarantee, calibrated on the held-out rows.
@@ -47,10 +47,6 @@ impl Run {
         draws: Option<usize>,
         otherwise: &str,
     ) -> Result<PathBuf> {
-        if self.is_importance_weighted() {
-            let problem = "holds for the predictions of the fit; leave out `--importance-weighted`";
-            return Err(refused(option, problem));
-        }
         if let Some(draws) = draws {
             let problem = format!(
                 "is {draws}, but the guarantee of `--{option}` holds for the {} draws of the fit; leave it out",
@@ -71,8 +67,6 @@ impl Run {
             Some(("recalibrate", "fitted the recalibration"))
         } else if settings.patience.is_some() {
             Some(("patience", "chose the epoch"))
-        } else if settings.member_weights != MemberWeights::Equal {
-            Some(("member_weights", "weighted the members"))
         } else {
             None
         };

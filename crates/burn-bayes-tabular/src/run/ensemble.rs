@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use burn_bayes::Noise;
-use burn_bayes::eval::{likelihood_weights, stacking_weights};
 use burn_bayes_data::{Dataset, OneOrSeveral};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -25,15 +24,14 @@ use super::recalibration;
 use super::validation::{Validation, validate};
 use super::wrong;
 use crate::assessment::Assessment;
-use crate::engine::{self, ImportanceWeights, Unobserved};
+use crate::engine::{self, Unobserved};
 use crate::error::Result;
 use crate::files::{read_text, write_whole};
 use crate::jobs::{self, Job, Key, Measures, Progress, ResultCache, Task, WorkerPool};
 use crate::plain_models::PlainModels;
 use crate::random::generator;
-use crate::rows::{PreparedRows, SplitTable, read_table, true_targets};
-use crate::scores::row_costs;
-use crate::settings::{Config, FitSettings, MemberWeights, Method, refused};
+use crate::rows::{PreparedRows, SplitTable, read_table};
+use crate::settings::{Config, FitSettings, Method, refused};
 
 /// The stream of the members' seeds.
 const SEEDS: u64 = 0x6d65_6d62_6572;
@@ -118,11 +116,6 @@ impl EnsembleFit {
                            member; leave out one of them";
             return Err(refused("refit", problem));
         }
-        if config.fit.member_weights != MemberWeights::Equal && rows.validation.is_none() {
-            let problem = "are chosen by held-out rows, but there are none; hold some out with `--validation`, or use \
-                           equal weights";
-            return Err(refused("member_weights", problem));
-        }
         recalibration::check(&config.fit, &rows)?;
         let fingerprint = format!("{:016x}\n", rows.fingerprint());
         let folder = match start {
@@ -202,28 +195,23 @@ impl EnsembleFit {
         Ok(fs::remove_file(&list)?)
     }
 
-    /// Weights the finished members, scores the held-out rows, and marks the ensemble as finished.
+    /// Scores the held-out rows by the finished members, and marks the ensemble as finished.
     ///
     /// # Errors
     /// If a member is not finished, a prediction is not finite, or a file cannot be written.
     pub fn finish(self) -> Result<FinishedFit> {
         let (folder, config, rows) = (&self.folder, &self.fits.config, &self.fits.rows);
         let target = rows.train.target();
-        let mut scored = match self.fits.all_rows {
+        let scored = match self.fits.all_rows {
             None => self.ensemble(RunFolder::member)?,
             Some(_) => self.ensemble(RunFolder::scored_member)?,
         };
         let scored_verdicts = scored.verdicts()?;
-        let mut kept = self.ensemble(RunFolder::member)?;
-        if config.fit.member_weights != MemberWeights::Equal {
-            let weights = self.chosen_weights(&scored)?;
-            scored = scored.with_weights(&weights);
-            kept = kept.with_weights(&weights);
-        }
+        let kept = self.ensemble(RunFolder::member)?;
         let divergence = scored.divergence()?.or(kept.divergence()?);
         let noise_precisions = kept.noise_precisions()?;
         let members = kept.members().to_vec();
-        let (model, kept) = (RunModel::Ensemble(scored), RunModel::Ensemble(kept));
+        let model = RunModel::Ensemble(scored);
         let mut plain_models = PlainModels::fit(&rows.train, &config.fit)?;
         let scores = match &rows.validation {
             None => None,
@@ -265,19 +253,12 @@ impl EnsembleFit {
             folder.validation_file(),
             folder.linear_file(),
         ];
-        let none = "an ensemble has no importance weights; name the folder of one of its members";
-        let importance = ImportanceWeights::Absent(none.into());
-        ModelFile::new(
-            noise_precisions.clone(),
-            diverged.clone(),
-            importance,
-            files,
-        )?
-        .with_plain_models(plain_models)
-        .with_recalibration(recalibration)
-        .with_kept_columns(rows.kept_columns.clone())
-        .with_members(members)
-        .save(folder)?;
+        ModelFile::new(noise_precisions.clone(), diverged.clone(), files)?
+            .with_plain_models(plain_models)
+            .with_recalibration(recalibration)
+            .with_kept_columns(rows.kept_columns.clone())
+            .with_members(members)
+            .save(folder)?;
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),
@@ -295,7 +276,7 @@ impl EnsembleFit {
             },
             learned_prior: None,
             kernel: None,
-            member_weights: kept.member_weights(),
+            members: Some(config.fit.members),
             seconds: self.start.elapsed().as_secs_f64(),
             assessment: scores
                 .as_ref()
@@ -305,36 +286,14 @@ impl EnsembleFit {
         })
     }
 
-    /// The finished members in these folders, with equal weights.
+    /// The finished members in these folders.
     fn ensemble(&self, folder: fn(&RunFolder, usize) -> PathBuf) -> Result<Ensemble> {
         let settings = &self.fits.config.fit;
         let folders =
             (0..settings.members).map(|index| RunFolder::open(&folder(&self.folder, index)));
         let folders = folders.collect::<Result<Vec<_>>>()?;
-        let equal = vec![(folders.len() as f64).recip(); folders.len()];
         let target = self.fits.rows.train.target().clone();
-        Ensemble::of(folders, &equal, settings.method == Method::Map, target)
-    }
-
-    /// The weights by the predictions of the held-out rows.
-    fn chosen_weights(&self, ensemble: &Ensemble) -> Result<Vec<f64>> {
-        let Some(rows) = &self.fits.rows.validation else {
-            return Err(refused("member_weights", "need held-out rows"));
-        };
-        let targets = true_targets(rows, self.fits.rows.train.target());
-        let settings = &self.fits.config.fit;
-        let mut log_densities = Vec::with_capacity(settings.members * rows.rows());
-        for index in 0..settings.members {
-            let predictions = ensemble.load(index)?;
-            let predictions = predictions.predict(rows.features(), settings.draws)?;
-            let costs = row_costs(&predictions, &targets)?;
-            log_densities.extend(costs.into_iter().map(|cost| -cost));
-        }
-        let weights = match settings.member_weights {
-            MemberWeights::Stacking => stacking_weights,
-            MemberWeights::Equal | MemberWeights::Likelihood => likelihood_weights,
-        };
-        Ok(weights(&log_densities, settings.members)?)
+        Ensemble::of(folders, settings.method == Method::Map, target)
     }
 }
 

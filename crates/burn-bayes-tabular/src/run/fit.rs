@@ -13,13 +13,11 @@ use super::{
     EpochMetrics, MetricsFile, RunFolder, Validation, WatchedRows, report_failure, validate,
 };
 use crate::assessment::Assessment;
-use crate::engine::{
-    self, Checkpoint, EpochRecord, ImportanceWeights, Observer, TrainedModel, Unobserved,
-};
+use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel, Unobserved};
 use crate::error::{Result, TabularError};
 use crate::plain_models::PlainModels;
 use crate::rows::{PreparedRows, TrainingSet};
-use crate::search::{HoldoutScore, divergence};
+use crate::scores::{HoldoutScore, divergence};
 use crate::settings::{Config, FitSettings, NoisePrecision};
 
 /// Number of weight draws to check that predictions of training rows are finite.
@@ -98,8 +96,8 @@ pub struct FinishedFit {
     pub learned_prior: Option<Vec<f64>>,
     /// The learned kernel of a prior over functions.
     pub kernel: Option<String>,
-    /// The weights of the members of an ensemble; null for a single fit.
-    pub member_weights: Option<Vec<f64>>,
+    /// The number of members of an ensemble; null for a single fit.
+    pub members: Option<usize>,
     /// Wall-clock time.
     pub seconds: f64,
     /// Whether the fit can be trusted.
@@ -192,16 +190,9 @@ impl FolderFit {
             Some(refitted) => (&refitted.model, &refitted.rows),
             None => (&trained.model, &self.rows.train),
         };
-        let (scores, assessment, importance, plain_models, unscored) = self.reported(|| {
+        let (scores, assessment, plain_models, unscored) = self.reported(|| {
             folder.save_model(model)?;
             let diagnosis = engine::diagnose(train, &config.fit, model)?;
-            let importance = match &diagnosis {
-                Some(diagnosis) => diagnosis.importance_weights(),
-                None if config.fit.prior.kernel().is_some() => ImportanceWeights::Absent(
-                    "a prior over functions has no density of weights, which the weights of draws need".into(),
-                ),
-                None => ImportanceWeights::Absent("a point estimate has no draws".into()),
-            };
             let epochs = folder.metrics()?;
             let losses: Vec<f64> = epochs.iter().map(|epoch| epoch.record.loss).collect();
             let process = engine::compare_with_process(train, &config.fit, model)?;
@@ -228,7 +219,7 @@ impl FolderFit {
                 true => assessment.with_divergence(),
                 false => assessment,
             };
-            Ok((scores, assessment, importance, plain_models, unscored))
+            Ok((scores, assessment, plain_models, unscored))
         })?;
         self.rows.preprocessor.save(folder.preprocessor_file())?;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
@@ -241,7 +232,6 @@ impl FolderFit {
             model,
             self.rows.kept_columns.clone(),
             diverged.clone(),
-            importance,
             &plain_models,
             recalibration,
         )?;
@@ -261,7 +251,7 @@ impl FolderFit {
                 .map(OneOrSeveral::from),
             learned_prior: model.learned_prior().map(<[f64]>::to_vec),
             kernel: model.kernel().map(str::to_owned),
-            member_weights: None,
+            members: None,
             seconds: self.start.elapsed().as_secs_f64(),
             assessment,
             scores,

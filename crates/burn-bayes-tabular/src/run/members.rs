@@ -26,7 +26,7 @@ pub enum RunModel {
     Ensemble(Ensemble),
 }
 
-/// A weighted mixture of the fits of an ensemble.
+/// The fits of an ensemble, which count equally.
 #[derive(Debug)]
 pub struct Ensemble {
     folders: Vec<RunFolder>,
@@ -40,7 +40,6 @@ pub struct Ensemble {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Member {
-    weight: f64,
     /// The checksum of its model file, which has those of its other files.
     checksum: String,
     /// Whether its weights are a point.
@@ -77,7 +76,7 @@ impl RunModel {
     }
 
     /// Predicts rows under `draws` draws of the weights, without recalibration; see [`TrainedModel::predict`]. Those of
-    /// an ensemble are shared by its members: equally, rounded up, or in proportion to their weights.
+    /// an ensemble are shared equally by its members, rounded up.
     ///
     /// # Errors
     /// As [`TrainedModel::predict`], and if a file of a member was changed since the fit.
@@ -92,38 +91,21 @@ impl RunModel {
     pub fn draws(&self, draws: usize) -> usize {
         match self {
             Self::Single(model) => model.draws(draws),
-            Self::Ensemble(ensemble) => ensemble.shares(draws).iter().sum(),
-        }
-    }
-
-    /// The weights of the members of an ensemble, which sum to 1.
-    pub fn member_weights(&self) -> Option<Vec<f64>> {
-        match self {
-            Self::Single(_) => None,
-            Self::Ensemble(ensemble) => {
-                let weights = ensemble.members.iter().map(|member| member.weight);
-                Some(weights.collect())
-            }
+            Self::Ensemble(ensemble) => ensemble.share(draws) * ensemble.members.len(),
         }
     }
 }
 
 impl Ensemble {
     /// The ensemble of the finished fits in these folders.
-    pub(super) fn of(
-        folders: Vec<RunFolder>,
-        weights: &[f64],
-        is_point: bool,
-        target: Target,
-    ) -> Result<Self> {
-        let member = |(folder, &weight): (&RunFolder, &f64)| {
+    pub(super) fn of(folders: Vec<RunFolder>, is_point: bool, target: Target) -> Result<Self> {
+        let member = |folder| {
             Ok(Member {
-                weight,
                 checksum: model_checksum(folder)?,
                 is_point,
             })
         };
-        let members = folders.iter().zip(weights).map(member);
+        let members = folders.iter().map(member);
         Ok(Self {
             members: members.collect::<Result<_>>()?,
             folders,
@@ -146,14 +128,6 @@ impl Ensemble {
             target,
             device,
         })
-    }
-
-    /// The ensemble with these weights.
-    pub(super) fn with_weights(mut self, weights: &[f64]) -> Self {
-        for (member, &weight) in self.members.iter_mut().zip(weights) {
-            member.weight = weight;
-        }
-        self
     }
 
     pub(super) fn members(&self) -> &[Member] {
@@ -191,12 +165,13 @@ impl Ensemble {
     /// The inverse of the mean noise variance of every target, on the standardised scale.
     pub(super) fn noise_precisions(&self) -> Result<Vec<f64>> {
         let mut variances = Vec::new();
-        for (folder, member) in self.folders.iter().zip(&self.members) {
+        let weight = (self.folders.len() as f64).recip();
+        for folder in &self.folders {
             let model = ModelFile::load(folder)?;
             let precisions = model.noise_precision.as_slice();
             variances.resize(precisions.len(), 0.0);
             let sums = variances.iter_mut().zip(precisions);
-            sums.for_each(|(variance, precision)| *variance += member.weight / precision);
+            sums.for_each(|(variance, precision)| *variance += weight / precision);
         }
         Ok(variances.into_iter().map(f64::recip).collect())
     }
@@ -216,61 +191,22 @@ impl Ensemble {
     }
 
     fn predict(&self, rows: &Features, draws: usize) -> Result<Predictions> {
-        let shares = self.shares(draws).into_iter().enumerate();
-        let predictions = shares
-            .filter(|&(_, share)| share > 0)
-            .map(|(index, share)| {
-                let predictions = self.load(index)?.predict(rows, share)?;
-                Ok(match self.members[index].is_point && share > 1 {
-                    true => predictions.repeated(share),
-                    false => predictions,
-                })
-            });
+        let share = self.share(draws);
+        let members = 0..self.members.len();
+        let predictions = members.map(|index| self.load(index)?.predict(rows, share));
         Ok(Predictions::of_members(predictions.collect::<Result<_>>()?))
     }
 
     /// The number of draws of each member.
-    fn shares(&self, draws: usize) -> Vec<usize> {
-        let weights: Vec<f64> = self.members.iter().map(|member| member.weight).collect();
-        let draws = draws.max(1);
-        let is_equal = weights.iter().all(|weight| *weight == weights[0]);
-        let is_point = self.members.iter().all(|member| member.is_point);
-        match (is_equal, is_point) {
-            (true, true) => vec![1; weights.len()],
-            (true, false) => vec![draws.div_ceil(weights.len()); weights.len()],
-            (false, _) => proportional(&weights, draws),
+    fn share(&self, draws: usize) -> usize {
+        match self.members.iter().all(|member| member.is_point) {
+            true => 1,
+            false => draws.max(1).div_ceil(self.members.len()),
         }
     }
-}
-
-/// Whole numbers that sum to `total`, in proportion to weights that sum to 1, by the largest remainders.
-fn proportional(weights: &[f64], total: usize) -> Vec<usize> {
-    let exact: Vec<f64> = weights.iter().map(|weight| weight * total as f64).collect();
-    let mut shares: Vec<usize> = exact.iter().map(|share| share.floor() as usize).collect();
-    let left = total.saturating_sub(shares.iter().sum());
-    let mut order: Vec<usize> = (0..weights.len()).collect();
-    order.sort_by(|&a, &b| exact[b].fract().total_cmp(&exact[a].fract()));
-    order
-        .iter()
-        .take(left)
-        .for_each(|&index| shares[index] += 1);
-    shares
 }
 
 fn model_checksum(folder: &RunFolder) -> Result<String> {
     let path = folder.model_file();
     Ok(checksum(&std::fs::read(&path).map_err(at(&path))?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn draws_are_shared_by_weight() {
-        assert_eq!(proportional(&[0.5, 0.3, 0.2], 10), [5, 3, 2]);
-        assert_eq!(proportional(&[0.55, 0.0, 0.45], 10), [6, 0, 4]);
-        assert_eq!(proportional(&[1.0 / 3.0, 2.0 / 3.0], 100), [33, 67]);
-        assert_eq!(proportional(&[0.0, 1.0], 1), [0, 1]);
-    }
 }

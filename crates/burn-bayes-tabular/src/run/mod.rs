@@ -36,20 +36,20 @@ use std::path::{Path, PathBuf};
 use burn::module::{Module, ParamGroup};
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device};
+use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
-use burn_bayes::{FactorPosterior, Noise};
 use burn_bayes_data::{Features, Preprocessor};
 use model_file::{Checksums, ModelFile};
 use plain_models::PlainRecord;
 
-use crate::engine::{ImportanceWeights, TrainedModel, network};
+use crate::engine::{TrainedModel, network};
 use crate::error::{Result, TabularError};
 use crate::files::{at, remove, write_whole};
 use crate::network::Network;
 use crate::plain_models::PlainModels;
 use crate::predict::{CellRule, Predictions, Recalibration};
 use crate::rows::Target;
-use crate::settings::{Config, DeviceName, MOST_DRAWS, Method, expect_at_most, refused};
+use crate::settings::{Config, DeviceName, MOST_DRAWS, Method, expect_at_most};
 
 /// A finished run.
 #[derive(Debug)]
@@ -62,8 +62,6 @@ pub struct Run {
     pub model: RunModel,
     /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<String>,
-    importance: Option<ImportanceWeights>,
-    is_importance_weighted: bool,
     recalibration: Option<Recalibration>,
     plain_models: Option<PlainRecord>,
     /// How each column in the file of the held-out rows is divided into groups.
@@ -107,42 +105,10 @@ impl Run {
             preprocessor,
             model,
             diverged: model_file.diverged,
-            importance: model_file.importance,
-            is_importance_weighted: false,
             recalibration: model_file.recalibration,
             plain_models: model_file.plain_models,
             kept_columns: model_file.kept_columns,
             checksums: model_file.checksums,
-        })
-    }
-
-    /// The run with predictions that are averages over the true posterior instead of its approximation.
-    ///
-    /// # Errors
-    /// If the importance ratios do not allow it, or were not computed.
-    pub fn importance_weighted(self) -> Result<Self> {
-        let refused = |reason: &str| {
-            let problem = format!("is not possible for this fit: {reason}");
-            Err(refused("importance-weighted", problem))
-        };
-        if self.recalibration.is_some() {
-            return refused("its recalibration holds for its own draws; fit without `recalibrate`");
-        }
-        let log_weights = match &self.importance {
-            Some(ImportanceWeights::LogWeights(log_weights)) => log_weights,
-            Some(ImportanceWeights::Absent(reason)) => return refused(reason),
-            None => return refused("it was made by an earlier version; fit again"),
-        };
-        let weights: Vec<f64> = log_weights.iter().map(|weight| weight.exp()).collect();
-        let noise = Noise::host(self.config.fit.seed).for_importance();
-        let model = match self.model {
-            RunModel::Single(model) => model.with_weighted_draws(noise, &weights)?,
-            RunModel::Ensemble(_) => return refused("it is an ensemble"),
-        };
-        Ok(Self {
-            model: RunModel::Single(Box::new(model)),
-            is_importance_weighted: true,
-            ..self
         })
     }
 
@@ -157,16 +123,6 @@ impl Run {
             Some(recalibration) => recalibration.apply(predictions),
             None => Ok(predictions),
         }
-    }
-
-    /// The recalibration of the predictions; `None` without one.
-    pub fn recalibration(&self) -> Option<Recalibration> {
-        self.recalibration
-    }
-
-    /// Whether predictions are [importance-weighted](Self::importance_weighted).
-    pub fn is_importance_weighted(&self) -> bool {
-        self.is_importance_weighted
     }
 
     /// The file with the predictions of the held-out rows; `None` without held-out rows.
@@ -288,17 +244,12 @@ impl RunFolder {
     }
 
     /// Marks the run as finished, after all other files were written.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "they are the contents of the last file of a run"
-    )]
     pub(crate) fn finish(
         &self,
         config: &Config,
         model: &TrainedModel,
         kept_columns: BTreeMap<String, CellRule>,
         diverged: Option<String>,
-        importance: ImportanceWeights,
         plain_models: &PlainModels,
         recalibration: Option<Recalibration>,
     ) -> Result<()> {
@@ -316,17 +267,12 @@ impl RunFolder {
             self.validation_file(),
             self.linear_file(),
         ];
-        ModelFile::new(
-            model.noise_precisions().to_vec(),
-            diverged,
-            importance,
-            read,
-        )?
-        .with_kernel(model.kernel().map(str::to_owned))
-        .with_plain_models(plain_models)
-        .with_recalibration(recalibration)
-        .with_kept_columns(kept_columns)
-        .save(self)?;
+        ModelFile::new(model.noise_precisions().to_vec(), diverged, read)?
+            .with_kernel(model.kernel().map(str::to_owned))
+            .with_plain_models(plain_models)
+            .with_recalibration(recalibration)
+            .with_kept_columns(kept_columns)
+            .save(self)?;
         remove(&self.checkpoint_file())
     }
 }

@@ -14,7 +14,6 @@ use super::folder::RunFolder;
 use super::members::Member;
 use super::plain_models::PlainRecord;
 use super::wrong;
-use crate::engine::ImportanceWeights;
 use crate::error::Result;
 use crate::files::{at, checksum, write_whole};
 use crate::predict::{CellRule, Recalibration};
@@ -37,8 +36,6 @@ pub(super) struct ModelFile {
     /// Why the fit diverged; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) diverged: Option<String>,
-    /// Absent in the files of earlier versions.
-    pub(super) importance: Option<ImportanceWeights>,
     pub(super) checksums: Checksums,
     /// The recalibration of the predictions; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +56,6 @@ impl ModelFile {
     pub(super) fn new(
         noise_precisions: Vec<f64>,
         diverged: Option<String>,
-        importance: ImportanceWeights,
         files: impl IntoIterator<Item = PathBuf>,
     ) -> Result<Self> {
         Ok(Self {
@@ -67,7 +63,6 @@ impl ModelFile {
             noise_precision: noise_precisions.into(),
             kernel: None,
             diverged,
-            importance: Some(importance),
             checksums: Checksums::of(files)?,
             recalibration: None,
             plain_models: None,

@@ -10,7 +10,7 @@ use crate::error::{Result, TabularError};
 use crate::files::remove;
 use crate::plain_models::{PlainFit, PlainModels, linear};
 use crate::rows::Target;
-use crate::search::Constant;
+use crate::scores::Constant;
 use crate::settings::{Config, DeviceName};
 
 /// The plain models, without the weights of the linear one.

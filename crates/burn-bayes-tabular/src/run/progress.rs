@@ -9,7 +9,7 @@ use crate::engine::{EpochRecord, TrainedModel};
 use crate::error::{Result, TabularError};
 use crate::rows::true_targets;
 use crate::rows::{Target, TrainingSet};
-use crate::search::HoldoutScore;
+use crate::scores::HoldoutScore;
 use crate::settings::{FitSettings, Method};
 
 /// Number of weight draws of a score, with the same random numbers at every epoch.

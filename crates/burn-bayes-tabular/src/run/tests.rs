@@ -48,10 +48,6 @@ fn single(run: &Run) -> &TrainedModel {
     }
 }
 
-fn no_weights() -> ImportanceWeights {
-    ImportanceWeights::Absent("the test has none".into())
-}
-
 /// Rows with text classes and a categorical column.
 fn moons() -> String {
     let data = two_moons(40, 0.1, 1).unwrap();
@@ -288,7 +284,6 @@ fn a_run_of_a_device_that_was_not_built_in_predicts_on_another() {
             single(&run),
             BTreeMap::new(),
             None,
-            no_weights(),
             &plain_models,
             None,
         )
@@ -548,7 +543,6 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
             &point,
             BTreeMap::new(),
             None,
-            no_weights(),
             &plain_models,
             None,
         )

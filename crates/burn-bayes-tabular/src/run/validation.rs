@@ -18,8 +18,7 @@ use crate::predict::{PredictionTable, Predictions, Recalibration};
 use crate::report::{self, FurtherScores, PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::rows::true_targets;
 use crate::rows::{RowInputs, Target, TrainingSet};
-use crate::scores::{Intervals, Scores};
-use crate::search::divergence;
+use crate::scores::{Intervals, Scores, divergence};
 use crate::settings::Config;
 
 /// The scores of the held-out rows, the content of `scores.json`.

@@ -3,24 +3,18 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use burn_bayes::eval::{
-    LabelledProbabilities, TargetedCounts, TargetedMixture, accuracy, log_probabilities,
-    mixture_nll, nll, rmse,
-};
 use burn_bayes_data::{
     ColumnScale, Dataset, Features, KFold, Preprocessor, PreprocessorConfig, Scaler, Scaling,
     Split, Table, Targets,
 };
-use serde::{Deserialize, Serialize};
 
-use super::divergence::{constant, divergence};
 use crate::engine::{Unobserved, check, fit, weights};
 use crate::error::{Result, TabularError};
-use crate::jobs::{Computed, LeftOut, Measures};
+use crate::jobs::{LeftOut, Measures};
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, true_targets};
-use crate::scores::{Intervals, Scores, mismatched, row_costs};
+use crate::scores::{Constant, HoldoutScore, Intervals, Scores, divergence};
 use crate::settings::{DataSettings, FitSettings};
 
 /// The name of the measure that is 1 if the fit of a job diverged.
@@ -75,26 +69,11 @@ pub(crate) struct NewTable {
     pub(crate) rows: Vec<usize>,
 }
 
-/// The score of a fit on held-out rows; lower is better.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
-pub struct HoldoutScore {
-    /// Mean negative log-likelihood per row of the average over draws, in nats and in the unit of the
-    /// target. A search minimises it.
-    pub cost: f64,
-    /// Root mean squared error, or the misclassification rate; of several targets in standard deviations of the training
-    /// targets, or the Hamming loss.
-    pub error: f64,
-    /// Whether the fit has diverged although it has scores: it is worse than a constant.
-    pub diverged: bool,
-}
-
 /// All scores of a fit on held-out rows.
 #[derive(Clone, Debug)]
 pub struct Scored {
     /// `None` if the fit has no scores.
     pub scores: Option<Scores>,
-    /// The negative log-likelihood of each test row; empty without scores, and for more than [`MOST_STORED`] rows.
-    pub(crate) row_costs: Vec<f64>,
     /// For intervals of new rows; `None` without scores or new rows.
     pub(crate) left_out: Option<LeftOut>,
     /// Whether the fit has diverged.
@@ -108,14 +87,9 @@ struct Judged {
     /// `None` if the fit has no scores.
     predictions: Option<Predictions>,
     score: Option<HoldoutScore>,
-    /// The negative log-likelihood of each test row; empty without scores, and for more than [`MOST_STORED`] rows.
-    row_costs: Vec<f64>,
     /// The predictions of the new rows.
     of_new: Option<Predictions>,
 }
-
-/// The maximum number of test rows whose costs are kept, so that the file of runs stays small.
-const MOST_STORED: usize = 20_000;
 
 impl Fold {
     /// A split of rows with real targets; features and target are standardised.
@@ -231,7 +205,6 @@ impl Fold {
         let Judged {
             predictions,
             score,
-            row_costs,
             of_new,
         } = rows.judged(settings)?;
         let left_out = match (&predictions, &of_new) {
@@ -243,27 +216,17 @@ impl Fold {
         };
         Ok(Scored {
             scores: predictions.map(scores).transpose()?,
-            row_costs,
             left_out,
             diverged: score.is_none_or(|score| score.diverged),
             test_to_train: rows.targets.len() as f64 / rows.train.rows() as f64,
         })
     }
 
-    /// As [`Fold::judge`], as the results of a job: with the cost by its name among the scores, and the costs of rows.
-    pub(super) fn computed(&self, settings: &FitSettings, cost_name: &str) -> Result<Computed> {
-        let judged = self.rows()?.judged(settings)?;
-        Ok(Computed {
-            measures: HoldoutScore::measures(judged.score, cost_name),
-            row_costs: judged.row_costs,
-            left_out: None,
-        })
-    }
-
     /// Scores the constant prediction from the training targets.
     pub fn judge_constant(&self) -> Result<HoldoutScore> {
         let rows = self.rows()?;
-        let predictions = constant(&rows.train, rows.targets.len())?;
+        let train = &rows.train;
+        let predictions = Constant::of(train)?.predictions(train.target(), rows.targets.len());
         HoldoutScore::of(&predictions, &rows.targets)
     }
 
@@ -299,16 +262,9 @@ impl FoldRows {
             None => None,
         };
         let predictions = predictions.filter(|_| score.is_some());
-        let row_costs = match &predictions {
-            Some(predictions) if self.targets.len() <= MOST_STORED => {
-                row_costs(predictions, &self.targets)?
-            }
-            _ => Vec::new(),
-        };
         Ok(Judged {
             predictions,
             score,
-            row_costs,
             of_new: of_new.flatten(),
         })
     }
@@ -373,60 +329,6 @@ impl FoldRows {
 }
 
 impl HoldoutScore {
-    /// Scores predictions, without a comparison with the constant.
-    pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
-        match (predictions, targets) {
-            (Predictions::Reals(predictions), Targets::Real(targets)) => {
-                let mixture = predictions.checked()?;
-                Ok(Self {
-                    cost: mixture_nll(&TargetedMixture::new(&mixture, targets)?),
-                    error: rmse(&mixture.mean(), targets)?,
-                    diverged: false,
-                })
-            }
-            (Predictions::Counts(predictions), Targets::Real(counts)) => {
-                let mixture = predictions.checked()?;
-                let targeted = TargetedCounts::new(&mixture, counts)?;
-                let total: f64 = log_probabilities(&targeted).iter().sum();
-                Ok(Self {
-                    cost: -total / counts.len() as f64,
-                    error: rmse(&mixture.mean(), counts)?,
-                    diverged: false,
-                })
-            }
-            (Predictions::Classes(predictions), Targets::Classes(labels)) => {
-                let average = predictions.checked()?.average();
-                let labelled = LabelledProbabilities::new(&average, labels)?;
-                Ok(Self {
-                    cost: nll(&labelled),
-                    error: 1.0 - accuracy(&labelled),
-                    diverged: false,
-                })
-            }
-            (Predictions::Several(found), Targets::Several(columns)) => {
-                let costs = row_costs(predictions, targets)?;
-                let mut errors = Vec::new();
-                for (target, column) in found.iter().zip(columns) {
-                    let error = Self::of(&target.predictions, column)?.error / target.unit;
-                    errors.push(match target.predictions {
-                        Predictions::Reals(_) => error.powi(2),
-                        _ => error,
-                    });
-                }
-                let error = mean(&errors);
-                Ok(Self {
-                    cost: mean(&costs),
-                    error: match found.first().map(|target| &target.predictions) {
-                        Some(Predictions::Reals(_)) => error.sqrt(),
-                        _ => error,
-                    },
-                    diverged: false,
-                })
-            }
-            _ => Err(mismatched(predictions)),
-        }
-    }
-
     /// The measures that a job stores, with the cost by its name among the scores.
     pub fn measures(judgement: Option<Self>, cost_name: &str) -> Measures {
         let mut measures = Measures::new();
@@ -472,10 +374,6 @@ impl HoldoutScore {
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
 #[cfg(test)]
 mod tests {
     use burn_bayes_data::gap_regression;
@@ -484,6 +382,7 @@ mod tests {
     use super::*;
     use crate::predict::{NoiseDeviations, RealPredictions};
     use crate::rows::read_table;
+    use crate::scores::row_costs;
     use crate::settings::{Method, NetworkShape, NoisePrecision, OptimizerName, TaskName};
 
     fn fold() -> (Dataset, Split, Fold) {
@@ -588,13 +487,10 @@ mod tests {
             members: 2,
             ..FitSettings::default()
         };
+        let held_out = fold.rows().unwrap();
         let costs = [0, 1].map(|index| {
-            let member = fold
-                .rows()
-                .unwrap()
-                .judged(&ensemble.of_member(index))
-                .unwrap();
-            member.row_costs
+            let member = held_out.judged(&ensemble.of_member(index)).unwrap();
+            row_costs(&member.predictions.unwrap(), &held_out.targets).unwrap()
         });
         let rows = costs[0].iter().zip(&costs[1]);
         let expected = rows.map(|(one, other)| -(0.5 * ((-one).exp() + (-other).exp())).ln());

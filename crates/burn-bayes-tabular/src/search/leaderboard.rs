@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{TrialRow, Tuned};
 use crate::error::Result;
-use crate::jobs::{Summary, test_to_train};
+use crate::jobs::Summary;
 use crate::report::{Contender, Leaderboard, SettingValues, number};
 use crate::text::plain;
 
@@ -48,17 +48,6 @@ impl Tuned {
                     Standard errors are corrected for training rows that folds share (Nadeau and Bengio, 2003). \
                     The scores of the best trials are optimistic, because the same folds chose them: the more trials, the \
                     more. Score other rows by `evaluate`, or the held-out rows of a fit with the best settings.";
-        let mixed = match self.mixtures.is_empty() {
-            true => "",
-            false => {
-                " A mixture averages the predictive distributions of the best trials with equal weights. The other folds \
-                 choose its trials, so its scores are hardly optimistic."
-            }
-        };
-        let mixtures = self
-            .mixtures
-            .iter()
-            .map(|mixture| Contender::of_mixture(mixture, vec!["–".into(); columns.len()]));
         Leaderboard {
             title: format!("Search of settings for {target}"),
             subtitle: format!(
@@ -66,16 +55,15 @@ impl Tuned {
                 self.trials.len(),
                 self.config.fit.method
             ),
-            text: text.replace('`', "") + mixed,
+            text: text.replace('`', ""),
             kind: "trial",
             over: "folds",
             contenders: self.trials.iter().map(contender).collect(),
-            columns: columns.clone(),
+            columns,
             settings: self.numeric_settings(),
             command,
             config: &self.config.to_toml()?,
         }
-        .with_mixtures(mixtures)
         .write(&folder.join("leaderboard.html"))
     }
 
@@ -93,6 +81,14 @@ impl Tuned {
                 })
             })
             .collect()
+    }
+}
+
+/// The number of test rows of a run divided by that of its training rows, for this number of folds.
+fn test_to_train(folds: usize) -> f64 {
+    match folds {
+        0 | 1 => 0.0,
+        _ => 1.0 / (folds as f64 - 1.0),
     }
 }
 

@@ -3,16 +3,13 @@
 //! Trial t depends only on the seed of the search and t, and all trials have the same folds and the same
 //! seed of the fit. So trials may run in any order and in parallel, and a search can be extended later.
 
-mod divergence;
 mod fold;
 mod leaderboard;
 mod ranges;
 mod tuning;
 
-pub(crate) use divergence::{Constant, FEWEST_ROWS};
-pub use divergence::{Divergence, divergence};
 pub(crate) use fold::NewTable;
-pub use fold::{DIVERGED, Fold, HoldoutScore, Scored};
+pub use fold::{DIVERGED, Fold, Scored};
 pub use ranges::{Range, Ranges};
 pub use tuning::{JudgedTrials, TrialRow, Tuned, Tuning};
 
@@ -23,6 +20,7 @@ use burn_bayes::Noise;
 use crate::error::{Result, TabularError};
 use crate::order::by_cost;
 use crate::parallel;
+use crate::scores::HoldoutScore;
 use crate::settings::{FitSettings, expect_count};
 
 /// The random stream of the settings of trials.

@@ -9,12 +9,12 @@ use burn_bayes_data::KFold;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Fold, HoldoutScore, Ranges, Search, Trial, Unit, best};
+use super::{Fold, Ranges, Search, Trial, Unit, best};
 use crate::error::Result;
 use crate::files::{csv_bytes, write_whole};
-use crate::jobs::{self, Job, Key, Mixture, Progress, Record, ResultCache, Task, WorkerPool};
+use crate::jobs::{self, Job, Key, Progress, Record, ResultCache, Task, WorkerPool};
 use crate::rows::{SplitTable, read_table};
-use crate::scores::likelihood_name;
+use crate::scores::{HoldoutScore, likelihood_name};
 use crate::settings::{Config, FitSettings};
 
 /// A search over the settings of a fit.
@@ -156,8 +156,9 @@ impl Planned {
         };
         let everything = (self.settings.key(), fold.fingerprint());
         let (fold, settings) = (fold.clone(), self.settings.clone());
-        Job::with_row_costs(key, &everything, move || {
-            fold.computed(&settings, cost_name)
+        Job::new(key, &everything, move || {
+            let score = fold.judge(&settings)?;
+            Ok(HoldoutScore::measures(score, cost_name))
         })
     }
 }
@@ -191,8 +192,6 @@ pub struct Tuned {
     pub config: Config,
     /// All trials, the best one first.
     pub trials: Vec<TrialRow>,
-    /// Mixtures of the best trials, which the other folds choose; empty if the folds have too many rows.
-    pub mixtures: Vec<Mixture>,
     /// The ranges that were searched.
     pub(super) ranges: Ranges,
 }
@@ -256,17 +255,9 @@ impl Tuned {
                     .collect(),
             })
         };
-        let complete = ranking
-            .iter()
-            .filter(|trial| trial.is_complete && !trial.has_diverged());
-        let complete: Vec<Vec<&Record>> = complete
-            .map(|trial| of_trial(trial).iter().collect())
-            .collect();
-        let folds = complete.first().map_or(0, Vec::len);
         Ok(Self {
             config,
             ranges: search.ranges.clone(),
-            mixtures: Mixture::all(&complete, folds, 0)?,
             trials: ranking.into_iter().map(row).collect::<Result<_>>()?,
         })
     }

@@ -86,18 +86,6 @@ choices! {
 }
 
 choices! {
-    /// How the members of an ensemble are weighted.
-    MemberWeights {
-        /// Equally.
-        Equal = "equal",
-        /// In proportion to the likelihood of the held-out rows.
-        Likelihood = "likelihood",
-        /// Such that the held-out rows are most likely under the mixture.
-        Stacking = "stacking",
-    }
-}
-
-choices! {
     /// How predictions are recalibrated on the held-out rows.
     RecalibrationName {
         /// One temperature of the class probabilities of every draw, for a classification.

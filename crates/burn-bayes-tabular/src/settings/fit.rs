@@ -10,8 +10,8 @@ use super::choices::Method::{
     Vafc, Vifa, Vogn, Von,
 };
 use super::choices::{
-    LikelihoodName, MemberWeights, Method, NetworkShape, NoisePrecision, OptimizerName,
-    PriorPrecision, RecalibrationName, Solver,
+    LikelihoodName, Method, NetworkShape, NoisePrecision, OptimizerName, PriorPrecision,
+    RecalibrationName, Solver,
 };
 use super::device::DeviceName;
 use super::prior::PriorName;
@@ -133,9 +133,6 @@ settings! {
         /// Number of members of an ensemble: independent fits with seeds derived from the seed, whose predictions are
         /// averaged. With map, it is a deep ensemble.
         members: usize = 1;
-        /// How the members are weighted.
-        [unless: &[("members", "1")]]
-        member_weights: MemberWeights = MemberWeights::Equal;
         /// Random seed.
         seed: u64 = 0;
     }
@@ -198,7 +195,6 @@ impl FitSettings {
             recalibrate: None,
             against_map: false,
             members: 1,
-            member_weights: MemberWeights::Equal,
             ..self.clone()
         }
     }

@@ -10,9 +10,9 @@ mod table;
 
 pub(crate) use choices::choices;
 pub use choices::{
-    DecimalName, Delimiter, HeaderName, LikelihoodName, MemberWeights, Method, MissingName,
-    NetworkShape, NoisePrecision, OptimizerName, PriorLearning, PriorPrecision, RecalibrationName,
-    Solver, TargetColumns, TaskName, UnseenName, Words,
+    DecimalName, Delimiter, HeaderName, LikelihoodName, Method, MissingName, NetworkShape,
+    NoisePrecision, OptimizerName, PriorLearning, PriorPrecision, RecalibrationName, Solver,
+    TargetColumns, TaskName, UnseenName, Words,
 };
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};

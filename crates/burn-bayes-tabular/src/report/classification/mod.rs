@@ -8,8 +8,8 @@ mod referral;
 use burn_bayes::eval::{LabelledProbabilities, zero_one_losses};
 use burn_bayes_data::Targets;
 
-use super::page::{Section, other_task};
 use super::row_tables;
+use super::section::{Section, other_task};
 use crate::error::Result;
 use crate::predict::ClassPredictions;
 use crate::rows::RowInputs;

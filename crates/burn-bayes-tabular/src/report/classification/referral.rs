@@ -8,8 +8,8 @@ use crate::predict::Uncertainty;
 use crate::report::chart::{
     Axis, Figure, Key, SIZE, Sign, guide, keys, line, plane, range_from_zero, spread,
 };
-use crate::report::page::Table;
 use crate::report::palette::{MUTED, SERIES};
+use crate::report::section::Table;
 use crate::report::summary::f1_name;
 use crate::scores::ClassificationScores;
 use crate::text::{label, number, optional, percent, rounded_percent, tick};

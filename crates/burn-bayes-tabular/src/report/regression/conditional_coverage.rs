@@ -12,8 +12,8 @@ use crate::report::chart::{
     Axis, Figure, Key, SIZE, Sign, guide, keys, letters, line, rows_plane, spread,
 };
 use crate::report::groups::{Groups, by_relevance};
-use crate::report::page::{Section, Table};
 use crate::report::palette::{BLUE, INK, MUTED, VERMILION};
+use crate::report::section::{Section, Table};
 use crate::rows::RowInputs;
 use crate::text::{percent, rounded_percent, sentence, shortened, tick};
 use burn_bayes::eval::Bounded;

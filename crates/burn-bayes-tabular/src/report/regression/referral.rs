@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::report::chart::{
     Axis, Figure, Key, SIZE, Sign, guide, keys, line, plane, range_from_zero, spread,
 };
-use crate::report::page::Table;
 use crate::report::palette::{BLUE, MUTED};
+use crate::report::section::Table;
 use crate::scores::ReferredReals;
 use crate::text::{number, percent, tick};
 

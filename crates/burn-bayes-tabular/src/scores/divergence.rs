@@ -14,18 +14,13 @@
 
 use std::fmt;
 
-use burn_bayes_data::{ColumnScale, Targets};
-use serde::{Deserialize, Serialize};
+use burn_bayes_data::Targets;
 
-use super::fold::HoldoutScore;
+use super::{Constant, HoldoutScore, row_costs};
 use crate::error::Result;
 use crate::jobs::Summary;
-use crate::predict::{
-    ClassPredictions, CountPredictions, NoiseDeviations, Predictions, RealPredictions,
-    TargetPredictions,
-};
-use crate::rows::{Target, TrainingSet};
-use crate::scores::row_costs;
+use crate::predict::Predictions;
+use crate::rows::TrainingSet;
 use crate::text::number;
 
 /// The threshold of condition 2, in standard errors.
@@ -110,7 +105,7 @@ pub fn divergence(
     if !cost.is_finite() {
         return Ok(Some(Divergence::NotFinite));
     }
-    let constant = constant(train, targets.len())?;
+    let constant = Constant::of(train)?.predictions(train.target(), targets.len());
     if let Some(far_off) = far_off(&constant, predictions, targets)? {
         return Ok(Some(far_off));
     }
@@ -165,95 +160,6 @@ fn far_off(
     }
 }
 
-/// The constant prediction from the training targets.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Constant {
-    /// The class frequencies.
-    Frequencies(Vec<f64>),
-    /// A Poisson distribution with the mean count as rate.
-    Rate(f64),
-    /// A Gaussian with their mean and standard deviation.
-    Gaussian { mean: f64, deviation: f64 },
-    /// Those of several targets.
-    Several(Vec<Self>),
-}
-
-impl Constant {
-    /// The constant of these rows.
-    pub(crate) fn of(train: &TrainingSet) -> Result<Self> {
-        Ok(match train.target() {
-            Target::Classes(_) => Self::Frequencies(train.target_means()),
-            Target::Counts { .. } => Self::Rate(train.target_means()[0]),
-            Target::Real(_) => Self::gaussian(train.target_scales()?[0]),
-            Target::Several(_) => Self::Several(match train.target().scales() {
-                Some(_) => train
-                    .target_scales()?
-                    .into_iter()
-                    .map(Self::gaussian)
-                    .collect(),
-                None => {
-                    let positive = train.target_means().into_iter();
-                    positive
-                        .map(|positive| Self::Frequencies(vec![1.0 - positive, positive]))
-                        .collect()
-                }
-            }),
-        })
-    }
-
-    fn gaussian(scale: ColumnScale) -> Self {
-        Self::Gaussian {
-            mean: scale.centre,
-            deviation: scale.spread,
-        }
-    }
-
-    /// The same prediction for this number of rows.
-    pub(crate) fn predictions(&self, target: &Target, rows: usize) -> Predictions {
-        match self {
-            Self::Gaussian { mean, deviation } => Predictions::Reals(RealPredictions {
-                draws: 1,
-                members: vec![1],
-                means: vec![*mean; rows],
-                noise: NoiseDeviations::PerMember(vec![*deviation]),
-            }),
-            Self::Rate(rate) => Predictions::Counts(CountPredictions {
-                draws: 1,
-                members: vec![1],
-                rates: vec![*rate; rows],
-            }),
-            Self::Frequencies(frequencies) => Predictions::Classes(ClassPredictions {
-                classes: match target {
-                    Target::Classes(classes) => classes.clone(),
-                    Target::Real(_) | Target::Counts { .. } | Target::Several(_) => Vec::new(),
-                },
-                draws: 1,
-                members: vec![1],
-                probabilities: frequencies.repeat(rows),
-            }),
-            Self::Several(constants) => {
-                let targets = match target {
-                    Target::Several(targets) => targets.as_slice(),
-                    _ => &[],
-                };
-                let pairs = targets.iter().zip(constants);
-                let several = pairs.map(|((name, target), constant)| TargetPredictions {
-                    name: name.clone(),
-                    unit: target.unit(),
-                    predictions: constant.predictions(target, rows),
-                });
-                Predictions::Several(several.collect())
-            }
-        }
-    }
-}
-
-/// The constant prediction from the training targets, for this number of rows.
-pub(super) fn constant(train: &TrainingSet, rows: usize) -> Result<Predictions> {
-    Ok(Constant::of(train)?.predictions(train.target(), rows))
-}
-
 /// Whether condition 2 holds for the differences of rows.
 fn is_beyond_noise(differences: &[f64]) -> bool {
     let summary = Summary::of(differences).filter(|_| differences.len() >= FEWEST_ROWS);
@@ -270,9 +176,11 @@ fn is_beyond_noise(differences: &[f64]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use burn_bayes_data::{Dataset, Features};
+    use burn_bayes_data::{ColumnScale, Dataset, Features};
 
     use super::*;
+    use crate::predict::{ClassPredictions, NoiseDeviations, RealPredictions};
+    use crate::rows::Target;
 
     const ROWS: usize = 200;
 
@@ -322,7 +230,8 @@ mod tests {
             let found = divergence(&train, predictions, &held_out).unwrap();
             found.map(|found| found.to_string())
         };
-        let constant = constant(&train, ROWS).unwrap();
+        let constant = Constant::of(&train).unwrap();
+        let constant = constant.predictions(train.target(), ROWS);
         assert_eq!(judged(&constant), None);
         // Slightly too wide and slightly biased.
         assert_eq!(judged(&reals(vec![1010.0; ROWS], 55.0)), None);

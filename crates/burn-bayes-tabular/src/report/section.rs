@@ -1,0 +1,59 @@
+//! The parts of a page: sections with charts and tables.
+
+use super::chart::Figure;
+use crate::error::TabularError;
+use crate::text::plain;
+
+/// A section.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    /// The anchor.
+    pub(crate) id: String,
+    /// The heading.
+    pub(crate) heading: String,
+    /// An introduction.
+    pub(crate) text: String,
+    /// Its charts.
+    pub(crate) figures: Vec<Figure>,
+    /// Its tables.
+    pub(crate) tables: Vec<Table>,
+}
+
+/// Rows of cells; the first cell of a row is its name.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// What it shows.
+    pub caption: String,
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// Cells, as many as in the header.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Section {
+    /// The section of the target at a place among several.
+    pub(super) fn of_target(self, name: &str, place: usize) -> Self {
+        let number = place + 1;
+        Self {
+            id: format!("{}-{number}", self.id),
+            heading: format!("{}: {}", plain(name), self.heading),
+            figures: self
+                .figures
+                .into_iter()
+                .map(|figure| Figure {
+                    name: format!("{}-{number}", figure.name),
+                    ..figure
+                })
+                .collect(),
+            ..self
+        }
+    }
+}
+
+/// An error for parts of different tasks.
+pub(crate) fn other_task() -> TabularError {
+    TabularError::Data(
+        "predictions, targets and scores have different tasks; use the scores of these predictions"
+            .into(),
+    )
+}

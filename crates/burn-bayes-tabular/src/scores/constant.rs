@@ -1,0 +1,95 @@
+//! The constant prediction from the training targets, the simplest plain model.
+
+use burn_bayes_data::ColumnScale;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::predict::{
+    ClassPredictions, CountPredictions, NoiseDeviations, Predictions, RealPredictions,
+    TargetPredictions,
+};
+use crate::rows::{Target, TrainingSet};
+
+/// The constant prediction from the training targets.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Constant {
+    /// The class frequencies.
+    Frequencies(Vec<f64>),
+    /// A Poisson distribution with the mean count as rate.
+    Rate(f64),
+    /// A Gaussian with their mean and standard deviation.
+    Gaussian { mean: f64, deviation: f64 },
+    /// Those of several targets.
+    Several(Vec<Self>),
+}
+
+impl Constant {
+    /// The constant of these rows.
+    pub(crate) fn of(train: &TrainingSet) -> Result<Self> {
+        Ok(match train.target() {
+            Target::Classes(_) => Self::Frequencies(train.target_means()),
+            Target::Counts { .. } => Self::Rate(train.target_means()[0]),
+            Target::Real(_) => Self::gaussian(train.target_scales()?[0]),
+            Target::Several(_) => Self::Several(match train.target().scales() {
+                Some(_) => train
+                    .target_scales()?
+                    .into_iter()
+                    .map(Self::gaussian)
+                    .collect(),
+                None => {
+                    let positive = train.target_means().into_iter();
+                    positive
+                        .map(|positive| Self::Frequencies(vec![1.0 - positive, positive]))
+                        .collect()
+                }
+            }),
+        })
+    }
+
+    fn gaussian(scale: ColumnScale) -> Self {
+        Self::Gaussian {
+            mean: scale.centre,
+            deviation: scale.spread,
+        }
+    }
+
+    /// The same prediction for this number of rows.
+    pub(crate) fn predictions(&self, target: &Target, rows: usize) -> Predictions {
+        match self {
+            Self::Gaussian { mean, deviation } => Predictions::Reals(RealPredictions {
+                draws: 1,
+                members: vec![1],
+                means: vec![*mean; rows],
+                noise: NoiseDeviations::PerMember(vec![*deviation]),
+            }),
+            Self::Rate(rate) => Predictions::Counts(CountPredictions {
+                draws: 1,
+                members: vec![1],
+                rates: vec![*rate; rows],
+            }),
+            Self::Frequencies(frequencies) => Predictions::Classes(ClassPredictions {
+                classes: match target {
+                    Target::Classes(classes) => classes.clone(),
+                    Target::Real(_) | Target::Counts { .. } | Target::Several(_) => Vec::new(),
+                },
+                draws: 1,
+                members: vec![1],
+                probabilities: frequencies.repeat(rows),
+            }),
+            Self::Several(constants) => {
+                let targets = match target {
+                    Target::Several(targets) => targets.as_slice(),
+                    _ => &[],
+                };
+                let pairs = targets.iter().zip(constants);
+                let several = pairs.map(|((name, target), constant)| TargetPredictions {
+                    name: name.clone(),
+                    unit: target.unit(),
+                    predictions: constant.predictions(target, rows),
+                });
+                Predictions::Several(several.collect())
+            }
+        }
+    }
+}
