@@ -114,7 +114,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 let rows = rows.clone();
                 Shared::new(move || Outcome::of(&*rows.get()?, &settings(Method::Map)))
             };
-            for method in Method::GENERAL {
+            for method in Method::general() {
                 let key = Key {
                     case: set.name.into(),
                     method: method.to_string(),
@@ -235,7 +235,7 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
             &better,
         ),
     ];
-    for method in Method::GENERAL.map(|method| method.to_string()) {
+    for method in Method::general().map(|method| method.to_string()) {
         let beside_best = SETS.each_ref().map(|set| {
             let methods = groups.iter().filter(|(case, _)| *case == set.name);
             let found = methods.filter_map(|(_, method)| mean(set, method, NLL));

@@ -123,7 +123,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
             let data = context.data.clone();
             let known = Shared::new(move || Known::new(&data, &problem));
             for seed in 0..seeds {
-                for method in Method::GENERAL {
+                for method in Method::general() {
                     let key = Key {
                         case: case.into(),
                         method: method.to_string(),

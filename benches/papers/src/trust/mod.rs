@@ -72,7 +72,7 @@ const fn judged_columns(
 
 /// The methods that give a posterior.
 fn posterior_methods() -> impl Iterator<Item = Method> {
-    let methods = Method::GENERAL.into_iter();
+    let methods = Method::general();
     methods.filter(|method| *method != Method::Map)
 }
 

@@ -18,7 +18,7 @@ use super::{Observer, TrainedModel};
 use crate::error::Result;
 use crate::network::{LayerSizes, Network};
 use crate::rows::Target;
-use crate::settings::{FitSettings, Method, OptimizerName, refused};
+use crate::settings::{FitSettings, OptimizerName, refused};
 
 /// The random stream of the initial weights.
 const INITIAL_WEIGHTS: u64 = 0x696e_6974;
@@ -151,7 +151,7 @@ impl Training<'_> {
     fn optimizer(&self) -> ModuleOptimizer {
         let settings = self.settings;
         let method = settings.method;
-        if !(method.is_of_iterates() || matches!(method, Method::Laplace | Method::Map)) {
+        if method.row().is_of_draws() || method.is_dense() {
             return self.optimizer_with_penalty(0.0, None);
         }
         let penalty = |precision: f64| (precision / self.training_set.rows() as f64) as f32;

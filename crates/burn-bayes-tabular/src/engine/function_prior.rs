@@ -33,14 +33,6 @@ const JITTERS: (f64, f64) = (1e-5, 1e-3);
 const PERIODS: usize = 12;
 /// The noise variance at the start, on the standardised scale of the target.
 const NOISE_VARIANCE: f64 = 0.1;
-/// The methods with a step that a prior over functions can change.
-const METHODS: [Method; 5] = [
-    Method::Vifa,
-    Method::MeanField,
-    Method::Slang,
-    Method::Vogn,
-    Method::Von,
-];
 
 /// Fails if these settings and rows do not allow the prior over functions that the settings ask for.
 pub(super) fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<()> {
@@ -48,8 +40,11 @@ pub(super) fn check(training_set: &TrainingSet, settings: &FitSettings) -> Resul
         return Ok(());
     }
     let prior = |problem: String| Err(refused("prior", problem));
-    if !METHODS.contains(&settings.method) {
-        let names = METHODS.map(|method| method.to_string()).join(", ");
+    if !settings.method.row().has_function_prior {
+        let able = Method::ALL
+            .iter()
+            .filter(|method| method.row().has_function_prior);
+        let names = able.map(Method::to_string).collect::<Vec<_>>().join(", ");
         return prior(format!(
             "is a Gaussian process, which {} does not support; use one of the methods {names}, or `weights`",
             settings.method

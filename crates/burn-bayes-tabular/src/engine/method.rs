@@ -12,7 +12,7 @@ use burn_bayes::{BayesianConfig, FactorAnalysisConfig, SlangConfig, SwagConfig, 
 
 use super::prior::prior;
 use crate::error::Result;
-use crate::settings::{FitSettings, Method, refused};
+use crate::settings::{FitSettings, Method, RankRule, refused};
 
 /// The approximate number of SWAG iterates if the last quarter of training has fewer epochs; many times
 /// more than the factors need.
@@ -183,19 +183,11 @@ impl Training<'_> {
 
 /// K, the rank given or the default; 0 for a diagonal posterior, and `None` for a point estimate.
 pub fn rank(settings: &FitSettings, weights: usize) -> Result<Option<usize>> {
-    match settings.method {
-        Method::Vifa
-        | Method::Vafc
-        | Method::Swag
-        | Method::FactorAnalysis
-        | Method::Slang
-        | Method::Laplace => {}
-        Method::MeanField | Method::Vogn | Method::Von | Method::Vadam | Method::Ivon => {
-            return Ok(Some(0));
-        }
-        Method::Nagvac => return Ok(Some(1)),
-        Method::Exact | Method::FullGaussian => return Ok(Some(weights)),
-        Method::Map => return Ok(None),
+    match settings.method.row().rank {
+        RankRule::Given => {}
+        RankRule::Fixed(rank) => return Ok(Some(rank)),
+        RankRule::Full => return Ok(Some(weights)),
+        RankRule::None => return Ok(None),
     }
     let rank = settings
         .rank
@@ -254,10 +246,7 @@ mod tests {
                 match base.without_effect(name).is_some() {
                     true => assert_eq!(changed, config, "{method}: {name}"),
                     // These clip in the optimiser.
-                    false
-                        if name == "clip"
-                            && (method.is_of_iterates()
-                                || matches!(method, Method::Laplace | Method::Map)) => {}
+                    false if name == "clip" && !method.row().is_of_draws() => {}
                     false => assert!(changed != config || changes_rates, "{method}: {name}"),
                 }
             }

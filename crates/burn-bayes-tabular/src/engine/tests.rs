@@ -67,7 +67,7 @@ fn accuracy(probabilities: &[f64], data: &Dataset) -> f64 {
 fn every_method_learns_classes() {
     let (_, training_set) = moons(1);
     let (test, _) = moons(2);
-    for method in Method::GENERAL {
+    for method in Method::general() {
         let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
         let accuracy = accuracy(&probabilities(&model, &test), &test);
         // A linear classifier has a lower accuracy.
@@ -79,7 +79,7 @@ fn every_method_learns_classes() {
 #[test]
 fn every_method_learns_numbers() {
     let (data, training_set) = gap();
-    for method in Method::GENERAL {
+    for method in Method::general() {
         let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
         let Predictions::Reals(predictions) = model.predict(data.features(), 20).unwrap() else {
             panic!("numbers were fitted");
@@ -197,7 +197,7 @@ impl Observer for Interruption {
 #[test]
 fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
     let (data, training_set) = moons(1);
-    for method in Method::GENERAL {
+    for method in Method::general() {
         let settings = FitSettings {
             epochs: Some(4),
             checkpoint_every: 0,
@@ -434,7 +434,7 @@ fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
         }
     }
     let (data, training_set) = moons(1);
-    for method in Method::GENERAL {
+    for method in Method::general() {
         let settings = FitSettings {
             epochs: Some(8),
             ..settings(method)

@@ -1,19 +1,17 @@
 //! The settings of a fit.
 
-use burn_bayes::methods::{IvonConfig, LearningRates, MethodConfig, NagvacConfig, Rate, VonConfig};
-use burn_bayes::{SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes::VifaConfig;
+use burn_bayes::methods::{LearningRates, Rate};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::choices::Method::{
-    Exact, FactorAnalysis, FullGaussian, Ivon, Laplace, Map, MeanField, Nagvac, Slang, Swag, Vadam,
-    Vafc, Vifa, Vogn, Von,
-};
 use super::choices::{
-    LikelihoodName, Method, NetworkShape, NoisePrecision, OptimizerName, PriorPrecision,
-    RecalibrationName, Solver,
+    LikelihoodName, NetworkShape, NoisePrecision, OptimizerName, PriorPrecision, RecalibrationName,
+    Solver,
 };
 use super::device::DeviceName;
+use super::method::Method::{self, MeanField, Vifa};
+use super::method::{MethodKind, MethodRow, RankRule};
 use super::prior::PriorName;
 use super::table::{MethodDefaults, settings};
 use crate::error::{Result, TabularError};
@@ -30,7 +28,7 @@ settings! {
         model: NetworkShape = NetworkShape { hidden: vec![50] };
         /// Rank of the posterior's low-rank factors; at least 2 with swag, and 1 with factor-analysis [default: 5,
         /// or 20 with vifa and a Gaussian process as the prior, or the number of weights if that is smaller].
-        [methods: &[Vifa, Vafc, Swag, FactorAnalysis, Slang, Laplace], method_default: Some(default_rank)]
+        [applies: |row| row.rank == RankRule::Given, method_default: Some(default_rank)]
         rank: usize;
         /// Number of passes over the training rows [default: 100, or as many as give 3000 steps if that is more].
         [unless: &[DIRECT], method_default: Some(default_epochs)]
@@ -41,16 +39,16 @@ settings! {
         /// Number of weight draws per training step (not with swag, factor-analysis, laplace
         /// and map) [default: an antithetic pair
         /// with vifa, mean-field, von, ivon and nagvac, otherwise 1].
-        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Ivon, Nagvac], unless: &[DIRECT]]
+        [applies: MethodRow::is_of_draws, unless: &[DIRECT]]
         train_draws: usize, tuned draws;
         /// Number of weight draws per prediction.
-        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact, FullGaussian]]
+        [applies: MethodRow::has_posterior]
         draws: usize = 100;
         /// How a linear model is fitted.
-        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact, FullGaussian, Map], unless: &[("model", "mlp")]]
+        [applies: |row| row.kind != MethodKind::Iterates, unless: &[("model", "mlp")]]
         solver: Solver = Solver::Auto;
         /// Optimiser (slang, vogn, von, vadam, ivon and nagvac have update rules of their own).
-        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Laplace, Map], unless: &[DIRECT]]
+        [applies: MethodRow::has_optimizer, unless: &[DIRECT]]
         optimizer: OptimizerName = OptimizerName::Adam;
         /// Learning rate of the posterior mean [default: 0.1 with slang, vogn, von, ivon and nagvac, 0.03 with vadam,
         /// otherwise 0.01]. With sgd and a variational method the gradient is summed over all training
@@ -59,13 +57,13 @@ settings! {
         learning_rate: f64, tuned learning_rate;
         /// Learning rate of the low-rank factors [default: 0.3 times that of the mean with vifa and a prior over the
         /// weights, otherwise the same].
-        [methods: &[Vifa, Vafc], unless: &[("rank", "0"), DIRECT]]
+        [applies: |row| row.kind == MethodKind::Variational && row.rank == RankRule::Given, unless: &[("rank", "0"), DIRECT]]
         factors_learning_rate: f64, tuned factors_learning_rate;
         /// Learning rate of the diagonal; with slang, vogn, von and ivon, the weight of a mini-batch in the moving
         /// average of the precision, and with nagvac the rate of the covariance [default: half that of the mean
         /// with vifa and mean-field, or twice it if the prior is a Gaussian process; a tenth with slang, vogn, von and ivon,
         /// 0.3 of it with nagvac, otherwise the same].
-        [methods: &[Vifa, MeanField, Vafc, Slang, Vogn, Von, Ivon, Nagvac], unless: &[DIRECT]]
+        [applies: |row| row.has_diagonal_rate, unless: &[DIRECT]]
         diagonal_learning_rate: f64, tuned diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
         /// [default: 0.5 with swag, whose last steps should be equal, 0.2 with vifa and mean-field, otherwise 0.1].
@@ -104,10 +102,10 @@ settings! {
         /// Initial posterior standard deviation of a weight, divided by the square root of the fan-in except
         /// with vadam and ivon [default: 0.03, or 0.003 with a Gaussian process as the prior; with slang, vogn, von, vadam, ivon and nagvac that of a first stage, in which only the
         /// mean is trained and which giving this number leaves out].
-        [methods: &[Vifa, MeanField, Slang, Vogn, Von, Vadam, Ivon, Nagvac], unless: &[DIRECT]]
+        [applies: |row| row.has_deviation, unless: &[DIRECT]]
         initial_deviation: f64;
         /// Maximum gradient norm (vifa, mean-field, vafc, swag, factor-analysis, laplace and map) [default: no clipping].
-        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Laplace, Map], unless: &[DIRECT]]
+        [applies: MethodRow::has_optimizer, unless: &[DIRECT]]
         clip: f64;
         /// Fit no biases.
         no_intercept: bool = false;
@@ -128,7 +126,7 @@ settings! {
         recalibrate: RecalibrationName;
         /// Also train the maximum a posteriori fit with the same settings, and compare the scores of the held-out
         /// rows.
-        [methods: &[Vifa, MeanField, Vafc, Swag, FactorAnalysis, Slang, Vogn, Von, Vadam, Ivon, Nagvac, Laplace, Exact, FullGaussian]]
+        [applies: MethodRow::has_posterior]
         against_map: bool = false;
         /// Number of members of an ensemble: independent fits with seeds derived from the seed, whose predictions are
         /// averaged. With map, it is a deep ensemble.
@@ -215,7 +213,7 @@ impl FitSettings {
     pub fn without_effect(&self, name: &str) -> Option<String> {
         let table = Self::table();
         let setting = table.iter().find(|setting| setting.name == name)?;
-        if !setting.methods.contains(&self.method) {
+        if !(setting.applies)(&self.method.row()) {
             return Some(self.method.to_string());
         }
         let mut unless = setting.unless.iter();
@@ -257,40 +255,14 @@ impl FitSettings {
 
     /// The tuned settings of the method, with the given settings in their place.
     pub fn tuned(&self) -> Tuned {
-        let covariance =
-            |rates: LearningRates, rate: Rate| rates.with_covariance(rates.mean, rate.at(0));
-        let rates = match self.method {
-            Vifa | MeanField => VifaConfig::new().learning_rates(),
-            Vafc | Laplace | Exact | FullGaussian | Map | Vadam => LearningRates::PLAIN,
-            Swag | FactorAnalysis => SwagConfig::new(1).learning_rates(),
-            Slang | Vogn => {
-                let slang = SlangConfig::new();
-                covariance(slang.learning_rates(), slang.covariance_rate)
-            }
-            Von => {
-                let von = VonConfig::new();
-                covariance(von.learning_rates(), von.covariance_rate)
-            }
-            Ivon => {
-                let ivon = IvonConfig::new();
-                covariance(ivon.learning_rates(), ivon.covariance_rate)
-            }
-            Nagvac => {
-                let nagvac = NagvacConfig::new();
-                covariance(nagvac.learning_rates(), nagvac.covariance_rate)
-            }
-        };
-        let draws = match self.method {
-            Vifa | MeanField | Von | Ivon | Nagvac => 2,
-            _ => 1,
-        };
+        let MethodRow { rates, draws, .. } = self.method.row();
         let mut tuned = Tuned {
             learning_rate: rates.mean,
             factors_learning_rate: rates.factors,
             diagonal_learning_rate: rates.diagonal,
             decay: rates.decay,
             initial_deviation: VifaConfig::new().initial_deviation.scale(),
-            draws,
+            draws: draws.count,
         };
         if self.has_function_divergence() {
             // Wider deviations at the start keep the functions away from those of the process, whose deviations are
@@ -466,6 +438,7 @@ fn positive(field: &str, value: f64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Method::{Map, Slang, Von};
     use crate::settings::{Config, DataSettings, Kind};
 
     #[test]

@@ -5,19 +5,22 @@ mod config;
 mod data;
 mod device;
 mod fit;
+mod method;
 mod prior;
 mod table;
 
 pub(crate) use choices::choices;
 pub use choices::{
-    DecimalName, Delimiter, HeaderName, LikelihoodName, Method, MissingName, NetworkShape,
-    NoisePrecision, OptimizerName, PriorLearning, PriorPrecision, RecalibrationName, Solver,
-    TargetColumns, TaskName, UnseenName, Words,
+    DecimalName, Delimiter, HeaderName, LikelihoodName, MissingName, NetworkShape, NoisePrecision,
+    OptimizerName, PriorLearning, PriorPrecision, RecalibrationName, Solver, TargetColumns,
+    TaskName, UnseenName, Words,
 };
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};
 pub use device::DeviceName;
 pub use fit::{FitSettings, Tuned, refused};
 pub(crate) use fit::{MOST_DRAWS, expect_at_most, expect_count, listed};
+pub use method::{Method, MethodRow};
+pub(crate) use method::{MethodKind, RankRule};
 pub use prior::PriorName;
 pub use table::{Choice, Kind, MethodDefaults, Setting, SettingValue};

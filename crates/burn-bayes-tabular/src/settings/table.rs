@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::choices::Method;
 use super::fit::Tuned;
+use super::method::MethodRow;
 
 /// A setting, as a program may offer it.
 #[derive(Clone, Debug)]
@@ -19,8 +19,8 @@ pub struct Setting {
     pub kind: Kind,
     /// The default, as text; `None` if it depends on other settings.
     pub default: Option<String>,
-    /// The methods that use it.
-    pub methods: &'static [Method],
+    /// Whether a method uses it.
+    pub applies: fn(&MethodRow) -> bool,
     /// Other settings and their values, or the part before a colon, with which this one is not used.
     pub unless: &'static [(&'static str, &'static str)],
     /// The default from those of a method, as text; `None` if it does not depend on the method.
@@ -173,7 +173,7 @@ pub(super) fn blank<T: SettingValue>(
         help: help.trim().to_string(),
         kind: T::KIND,
         default: default.filter(|text| !text.is_empty()),
-        methods: &Method::ALL,
+        applies: |_| true,
         unless: &[],
         method_default: None,
         option: None,

@@ -26,7 +26,9 @@ use super::prior::bounded;
 use super::{Motion, TrainedModel};
 use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
-use crate::settings::{FitSettings, Method, PriorPrecision, Solver, refused};
+use crate::settings::{
+    FitSettings, Method, MethodKind, MethodRow, PriorPrecision, Solver, refused,
+};
 
 /// The largest number of weights, whose curvature is a dense matrix.
 const MOST_WEIGHTS: usize = 1000;
@@ -205,16 +207,13 @@ impl Parts {
 
 /// The family of a method's posteriors; `None` for a point estimate.
 fn family(settings: &FitSettings, weights: usize) -> Result<Option<Family>> {
-    let form = match settings.method {
+    let MethodRow { kind, form, .. } = settings.method.row();
+    match kind {
         // It is approximated at the point estimate.
-        Method::Laplace => return Ok(None),
-        Method::Exact | Method::FullGaussian => return Ok(Some(Family::Full)),
-        Method::Slang | Method::Vogn | Method::Von | Method::Vadam | Method::Ivon => {
-            FormKind::Precision
-        }
-        _ => FormKind::Covariance,
-    };
-    Ok(rank(settings, weights)?.map(|rank| Family::LowRank(form, rank)))
+        MethodKind::PostHoc => Ok(None),
+        MethodKind::Direct => Ok(Some(Family::Full)),
+        _ => Ok(rank(settings, weights)?.map(|rank| Family::LowRank(form, rank))),
+    }
 }
 
 /// The rows of a linear model, in double precision.

@@ -84,7 +84,7 @@ fn every_method_learns_several_numbers_and_their_noise() {
     let Targets::Several(columns) = data.targets() else {
         panic!("there are several targets");
     };
-    for method in Method::GENERAL {
+    for method in Method::general() {
         let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
         let Predictions::Several(found) = model.predict(data.features(), 20).unwrap() else {
             panic!("several targets were fitted");
@@ -133,7 +133,7 @@ fn every_method_learns_labels() {
         training_set.true_targets(),
         Targets::Several(columns.clone())
     );
-    for method in Method::GENERAL {
+    for method in Method::general() {
         let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
         assert_eq!(model.noise_precisions_in_target_units(), None);
         let Predictions::Several(found) = model.predict(data.features(), 20).unwrap() else {
