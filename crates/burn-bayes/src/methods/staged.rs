@@ -4,10 +4,13 @@
 //! ([`MethodState`]). [`Staged`] has the rest once for all of them: the mean, the stages, the average of iterates, the prior
 //! and how gradients become an update.
 
+mod config;
+mod update;
+
 use std::sync::Arc;
 
 use burn::module::{Module, Param};
-use burn::optim::{GradAdaptor, GradientsParams};
+use burn::optim::GradAdaptor;
 use burn::tensor::Tensor;
 use burn_bayes_graph::{ExampleGradients, Layout};
 
@@ -15,13 +18,10 @@ use super::algorithm::{
     Algorithm, Draw, FromExamples, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients,
     Proposal, Setup, Stage, StepId, Update,
 };
-use super::average::{Average, Averaging};
-use super::method_state::{Context, Gradients, Learns, MethodState, StagedConfig, Start};
-use super::settings::{BayesianConfig, DefaultDraws, LearningRates, MethodConfig};
-use super::stages::{StageEvent, StageSettings, StageSignal, StageUpdate, Stages};
-use super::start::{buffer, trained};
+use super::method_state::{Context, Learns, MethodState};
+use super::settings::DefaultDraws;
+use super::stages::{StageEvent, StageUpdate, Stages};
 use crate::error::Result;
-use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::prior::Prior;
 
 /// A mean and a method's state around it, in a training with stages.
@@ -66,84 +66,6 @@ fn context<'a>(setup: &'a Setup, stages: &'a Stages) -> Context<'a> {
     }
 }
 
-fn stage_settings<C: StagedConfig>(config: &BayesianConfig<C>) -> StageSettings {
-    let averaging = match config.method.averaged() {
-        0 => Averaging::None,
-        _ => config.averaging(),
-    };
-    let settings = StageSettings::new(config.train_len, config.mean_stage(), averaging);
-    let settings = match C::State::LEARNS {
-        Learns::ByOptimizer => settings,
-        Learns::AtOnce | Learns::FromSums => {
-            settings.with_adam(config.mean_stage_rate(), config.method.has_start())
-        }
-    };
-    match config.method.burn_in() {
-        Some(steps) => settings.within(steps),
-        None => settings,
-    }
-}
-
-impl<C: StagedConfig> MethodConfig for C {
-    type Algorithm = Staged<C::State>;
-
-    const USES: &'static [&'static str] = <C as StagedConfig>::USES;
-
-    fn learning_rates(&self) -> LearningRates {
-        StagedConfig::learning_rates(self)
-    }
-
-    fn validate(config: &BayesianConfig<Self>) -> Result<()> {
-        C::DRAWS.of(config).validate()?;
-        config.method.validate()
-    }
-
-    fn build<M: Module>(config: &BayesianConfig<Self>, model: &M) -> Result<Self::Algorithm> {
-        let setup = Setup::of(config, model)?.with_ess(config.ess);
-        let weights = setup.layout.flatten(model)?;
-        let mean = config.initial_mean().of(weights);
-        let prior = config.prior();
-        let settings = stage_settings(config);
-        let state = config.method.start(Start {
-            model,
-            setup: &setup,
-            prior: &prior.resolve(&setup.layout)?,
-            mean: mean.clone(),
-            is_staged: !settings.mean_stage.is_none(),
-        })?;
-        let average = Average::new(state.iterate(mean.clone()));
-        let stages = Stages::new(settings, &setup, &prior, average)?;
-        Ok(Staged {
-            stages: match config.steps {
-                Some(steps) => stages.with_length(steps),
-                None => stages,
-            },
-            mean: match C::State::LEARNS {
-                Learns::ByOptimizer => trained(mean),
-                Learns::AtOnce | Learns::FromSums => buffer(mean),
-            },
-            state,
-            settings: Arc::new(Settings {
-                setup,
-                draws: C::DRAWS.of(config),
-                has_start: config.method.has_start(),
-            }),
-        })
-    }
-
-    fn memory(
-        config: &BayesianConfig<Self>,
-        weights: usize,
-        optimizer: OptimizerMemory,
-    ) -> MemoryPlan {
-        let draws = C::DRAWS.of(config).count;
-        let mut plan = config.method.memory(weights, draws, optimizer);
-        let averaged = config.method.averaged() * weights;
-        plan.parameters += stage_settings(config).bytes(weights, averaged);
-        plan
-    }
-}
-
 impl<S: MethodState> Staged<S> {
     /// The method's state.
     pub fn state(&self) -> &S {
@@ -175,78 +97,6 @@ impl<S: MethodState> Staged<S> {
         }
         let noises = self.stages.noises(setup, id, *draws);
         self.state.propose(self.context(), mean, id, noises)
-    }
-
-    /// The update of the first two stages.
-    fn stage_update(
-        &self,
-        proposal: &Proposal,
-        gradients: GradientPieces,
-        examples: usize,
-    ) -> Result<Update<StagedUpdate<S::Step>>> {
-        let (context, mean) = (self.context(), self.mean());
-        let signal = match context.stage {
-            Stage::Mean => S::mean_signal,
-            _ => S::scale_signal,
-        };
-        let signal = signal(&self.state, context, mean, proposal, gradients, examples)?;
-        self.update_of(signal, proposal.id.step + 1, examples)
-    }
-
-    fn update_of(
-        &self,
-        signal: StageSignal,
-        step: u64,
-        examples: usize,
-    ) -> Result<Update<StagedUpdate<S::Step>>> {
-        let setup = &self.settings.setup;
-        let mut gradients = GradientsParams::new();
-        match S::LEARNS {
-            Learns::AtOnce => {
-                let (mean, examples) = (self.mean(), examples as u64);
-                return match self.stages.update(setup, step, signal, &mean, examples) {
-                    Ok(update) => Ok(Update::ClosedForm(StagedUpdate::Stage(update))),
-                    Err(error) if error.is_numerical() => Ok(Update::Rejected(error)),
-                    Err(error) => Err(error),
-                };
-            }
-            Learns::FromSums => {
-                self.stages
-                    .register(Some(signal), examples, &self.mean, &mut gradients);
-            }
-            Learns::ByOptimizer => {
-                let share = self.state.share();
-                self.stages
-                    .register_average(signal, share, &self.mean, &mut gradients);
-            }
-        }
-        Ok(Update::Gradients(gradients))
-    }
-
-    /// The update of the last stage.
-    fn posterior_update(
-        &self,
-        proposal: Proposal,
-        gradients: <S::Signal as Gradients>::Values,
-        examples: usize,
-    ) -> Result<Update<StagedUpdate<S::Step>>> {
-        let step = proposal.id.step + 1;
-        let context = self.context();
-        let update = self
-            .state
-            .update(context, &self.mean, proposal, gradients, examples)?;
-        Ok(match update {
-            Update::Gradients(mut sums) => {
-                if S::LEARNS == Learns::FromSums {
-                    self.stages.register(None, examples, &self.mean, &mut sums);
-                }
-                Update::Gradients(sums)
-            }
-            Update::ClosedForm(update) => {
-                Update::ClosedForm(StagedUpdate::Posterior { step, update })
-            }
-            Update::Rejected(error) => Update::Rejected(error),
-        })
     }
 }
 

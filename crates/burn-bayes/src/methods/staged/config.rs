@@ -1,0 +1,93 @@
+//! From the settings of a method and of all methods to a training in stages.
+
+use std::sync::Arc;
+
+use burn::module::Module;
+
+use super::{Settings, Staged};
+use crate::error::Result;
+use crate::memory::{MemoryPlan, OptimizerMemory};
+use crate::methods::algorithm::Setup;
+use crate::methods::average::{Average, Averaging};
+use crate::methods::method_state::{Learns, MethodState, StagedConfig, Start};
+use crate::methods::settings::{BayesianConfig, LearningRates, MethodConfig};
+use crate::methods::stages::{StageSettings, Stages};
+use crate::methods::start::{buffer, trained};
+
+fn stage_settings<C: StagedConfig>(config: &BayesianConfig<C>) -> StageSettings {
+    let averaging = match config.method.averaged() {
+        0 => Averaging::None,
+        _ => config.averaging(),
+    };
+    let settings = StageSettings::new(config.train_len, config.mean_stage(), averaging);
+    let settings = match C::State::LEARNS {
+        Learns::ByOptimizer => settings,
+        Learns::AtOnce | Learns::FromSums => {
+            settings.with_adam(config.mean_stage_rate(), config.method.has_start())
+        }
+    };
+    match config.method.burn_in() {
+        Some(steps) => settings.within(steps),
+        None => settings,
+    }
+}
+
+impl<C: StagedConfig> MethodConfig for C {
+    type Algorithm = Staged<C::State>;
+
+    const USES: &'static [&'static str] = <C as StagedConfig>::USES;
+
+    fn learning_rates(&self) -> LearningRates {
+        StagedConfig::learning_rates(self)
+    }
+
+    fn validate(config: &BayesianConfig<Self>) -> Result<()> {
+        C::DRAWS.of(config).validate()?;
+        config.method.validate()
+    }
+
+    fn build<M: Module>(config: &BayesianConfig<Self>, model: &M) -> Result<Self::Algorithm> {
+        let setup = Setup::of(config, model)?.with_ess(config.ess);
+        let weights = setup.layout.flatten(model)?;
+        let mean = config.initial_mean().of(weights);
+        let prior = config.prior();
+        let settings = stage_settings(config);
+        let state = config.method.start(Start {
+            model,
+            setup: &setup,
+            prior: &prior.resolve(&setup.layout)?,
+            mean: mean.clone(),
+            is_staged: !settings.mean_stage.is_none(),
+        })?;
+        let average = Average::new(state.iterate(mean.clone()));
+        let stages = Stages::new(settings, &setup, &prior, average)?;
+        Ok(Staged {
+            stages: match config.steps {
+                Some(steps) => stages.with_length(steps),
+                None => stages,
+            },
+            mean: match C::State::LEARNS {
+                Learns::ByOptimizer => trained(mean),
+                Learns::AtOnce | Learns::FromSums => buffer(mean),
+            },
+            state,
+            settings: Arc::new(Settings {
+                setup,
+                draws: C::DRAWS.of(config),
+                has_start: config.method.has_start(),
+            }),
+        })
+    }
+
+    fn memory(
+        config: &BayesianConfig<Self>,
+        weights: usize,
+        optimizer: OptimizerMemory,
+    ) -> MemoryPlan {
+        let draws = C::DRAWS.of(config).count;
+        let mut plan = config.method.memory(weights, draws, optimizer);
+        let averaged = config.method.averaged() * weights;
+        plan.parameters += stage_settings(config).bytes(weights, averaged);
+        plan
+    }
+}
