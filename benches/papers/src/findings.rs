@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use burn_bayes_tabular::jobs::Summary;
+use burn_bayes_tabular::scores::Summary;
 
 /// A conclusion and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]

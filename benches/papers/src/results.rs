@@ -1,6 +1,7 @@
 //! Results by data and method, averaged over seeds.
 
-use burn_bayes_tabular::jobs::{Record, Summary};
+use burn_bayes_tabular::jobs::Record;
+use burn_bayes_tabular::scores::Summary;
 
 use super::published::Published;
 

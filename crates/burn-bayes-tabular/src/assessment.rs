@@ -12,10 +12,9 @@ use serde::Serialize;
 
 use crate::engine::{Diagnosis, ProcessComparison, Verdict};
 use crate::error::Result;
-use crate::jobs::Summary;
 use crate::plain_models::PlainModels;
 use crate::predict::Predictions;
-use crate::scores::{FEWEST_ROWS, HoldoutScore, row_costs};
+use crate::scores::{FEWEST_ROWS, HoldoutScore, Summary, row_costs};
 use crate::text::{number, sentence};
 use crate::trend::Trend;
 

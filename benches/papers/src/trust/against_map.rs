@@ -10,7 +10,8 @@ use burn_bayes_data::{
 
 use burn_bayes_tabular::engine::{Unobserved, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::jobs::{Job, Key, Measures, Summary};
+use burn_bayes_tabular::jobs::{Job, Key, Measures};
+use burn_bayes_tabular::scores::Summary;
 use burn_bayes_tabular::search::DIVERGED;
 use burn_bayes_tabular::settings::{FitSettings, Method};
 

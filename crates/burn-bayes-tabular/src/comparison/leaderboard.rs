@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::{Comparison, F1, NLL, Row};
 use crate::error::Result;
-use crate::jobs::Summary;
 use crate::order::by_cost;
 use crate::report::{Contender, Leaderboard, f1_name, shown_p_value};
+use crate::scores::Summary;
 use crate::settings::Config;
 use crate::text::{optional, plain};
 

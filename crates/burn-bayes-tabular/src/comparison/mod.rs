@@ -20,10 +20,10 @@ use serde::Serialize;
 
 use crate::error::{Result, TabularError};
 use crate::files::{csv_bytes, write_whole};
-use crate::jobs::{Measures, Record, Summary};
+use crate::jobs::{Measures, Record};
 use crate::order::by_cost;
 use crate::report::f1_name;
-use crate::scores::{JointScores, Scores};
+use crate::scores::{JointScores, Scores, Summary};
 use crate::search::{DIVERGED, Scored};
 use crate::settings::Method;
 use burn_bayes::eval::Bounded;

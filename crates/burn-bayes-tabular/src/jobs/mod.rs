@@ -5,7 +5,6 @@
 
 mod result_cache;
 mod runner;
-mod summary;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -20,7 +19,6 @@ use crate::error::{Result, TabularError};
 
 pub use result_cache::{Record, ResultCache};
 pub use runner::{Progress, run};
-pub use summary::Summary;
 pub use workers::{Task, WorkerPool, serve};
 
 /// The number of threads; by default the number of processors.

@@ -11,7 +11,7 @@ use super::page::Page;
 use super::palette::{BLUE, INK, MUTED, VERMILION};
 use super::section::{Section, Table};
 use crate::error::Result;
-use crate::jobs::Summary;
+use crate::scores::Summary;
 use crate::text::{number, optional, plain, shortened, tick};
 use burn_bayes::eval::Bounded;
 

@@ -11,10 +11,9 @@ use serde::Serialize;
 
 use super::fit::diverged_by;
 use crate::error::Result;
-use crate::jobs::Summary;
 use crate::predict::{Predictions, Recalibration};
 use crate::rows::{PreparedRows, Target};
-use crate::scores::row_costs;
+use crate::scores::{Summary, row_costs};
 use crate::settings::{FitSettings, RecalibrationName, refused};
 use crate::text::number;
 

@@ -12,9 +12,8 @@ use serde::Serialize;
 
 use super::classification::BINS;
 use crate::error::Result;
-use crate::jobs::Summary;
 use crate::predict::{ClassPredictions, CountPredictions, Predictions, RealPredictions};
-use crate::scores::{mismatched, row_costs};
+use crate::scores::{Summary, mismatched, row_costs};
 
 /// Groups with fewer rows are marked as small: their calibration error is mostly noise.
 const FEWEST_ROWS: usize = 30;

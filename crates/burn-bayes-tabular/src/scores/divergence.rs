@@ -16,9 +16,8 @@ use std::fmt;
 
 use burn_bayes_data::Targets;
 
-use super::{Constant, HoldoutScore, row_costs};
+use super::{Constant, HoldoutScore, Summary, row_costs};
 use crate::error::Result;
-use crate::jobs::Summary;
 use crate::predict::Predictions;
 use crate::rows::TrainingSet;
 use crate::text::number;

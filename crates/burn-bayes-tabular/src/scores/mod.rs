@@ -17,6 +17,7 @@ mod row_costs;
 mod score;
 mod selective;
 mod several_targets;
+mod summary;
 
 use burn_bayes_data::{Targets, Task};
 use serde::Serialize;
@@ -40,6 +41,7 @@ pub(crate) use row_costs::row_costs;
 pub use score::{Interval, Intervals, Score};
 pub use selective::SelectiveScores;
 pub use several_targets::{JointScores, SeveralTargetsScores, TargetScores};
+pub use summary::Summary;
 
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;

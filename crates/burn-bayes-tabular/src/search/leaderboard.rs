@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::{TrialRow, Tuned};
 use crate::error::Result;
-use crate::jobs::Summary;
 use crate::report::{Contender, Leaderboard, SettingValues, number};
+use crate::scores::Summary;
 use crate::text::plain;
 
 impl Tuned {
