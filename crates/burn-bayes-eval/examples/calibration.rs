@@ -8,9 +8,9 @@ mod simulation;
 
 use burn_bayes_eval::{
     Bootstrap, ClassProbabilities, ConformalAps, ConformalLac, ConformalRandomisedAps,
-    DrawProbabilities, EvalError, HeldOut, IsotonicCalibration, LabelledProbabilities,
-    PairedLosses, ReliabilityDiagram, Temperature, VectorScaling, brier,
-    classwise_calibration_error, log_losses, nll, paired_t_test, uniforms, wilcoxon_signed_rank,
+    DrawProbabilities, EvalError, HeldOut, LabelledProbabilities, PairedLosses, ReliabilityDiagram,
+    Temperature, brier, classwise_calibration_error, log_losses, nll, paired_t_test, uniforms,
+    wilcoxon_signed_rank,
 };
 
 use crate::simulation::{CLASSES, DRAWS, Simulation, simulate};
@@ -46,19 +46,6 @@ fn main() -> Result<(), EvalError> {
     println!("          NLL     Brier   ECE     MCE     classwise ECE");
     report("raw", &labelled)?;
     report("scaled", &rescored)?;
-
-    // ANCHOR: recalibration
-    let isotonic = IsotonicCalibration::fit(&held_out)?.apply(&raw)?;
-    // ANCHOR_END: recalibration
-    let vector = VectorScaling::fit(&held_out)?.apply(&raw)?;
-    report(
-        "vector",
-        &LabelledProbabilities::new(&vector, &test.labels)?,
-    )?;
-    report(
-        "isotonic",
-        &LabelledProbabilities::new(&isotonic, &test.labels)?,
-    )?;
 
     // ANCHOR: difference
     let paired = PairedLosses::new(&log_losses(&labelled), &log_losses(&rescored))?;

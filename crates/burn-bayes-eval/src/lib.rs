@@ -10,7 +10,7 @@
 //! | How good are the class probabilities? | [`nll`], [`brier`], [`accuracy`], [`ConfusionMatrix`] |
 //! | Are the confidences calibrated? | [`ReliabilityDiagram`], [`smooth_calibration_error`], [`classwise_calibration_error`], [`top_label_calibration_error`], … |
 //! | Are they calibrated in every subgroup? | [`subgroup_calibration`], [`GroupingLoss`] |
-//! | How can a trained model be recalibrated? | [`Temperature`], [`VectorScaling`], [`DirichletCalibration`], [`IsotonicCalibration`], [`BayesianBinning`], …, for regression [`VarianceScaling`], [`QuantileRecalibration`] |
+//! | How can a trained model be recalibrated? | [`Temperature`], [`DrawTemperature`], for regression [`VarianceScaling`] |
 //! | How uncertain is the prediction for a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
 //! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], for regression [`ause`], with a guarantee [`SelectiveBounds`] |
 //! | Does a score separate known from unknown inputs? | [`OutOfDistribution`], [`auroc`], [`average_precision`], [`false_positive_rate_at`]; scores behind one interface, [`UnusualScore`]: [`DrawScore`], [`LogitScore`], [`MahalanobisDistance`], [`NearestFeatures`] |
@@ -105,9 +105,7 @@ pub use posterior::{
 };
 pub use random::uniforms;
 pub use recalibration::{
-    BayesianBinning, DirichletCalibration, DrawTemperature, HeldOut, HistogramBinning,
-    IsotonicCalibration, MatrixScaling, OffDiagonalPenalty, QuantileRecalibration, RowView,
-    Temperature, VarianceScaling, VectorScaling, check_disjoint_rows, most_likely_noise_precision,
+    DrawTemperature, HeldOut, RowView, Temperature, VarianceScaling, most_likely_noise_precision,
 };
 pub use regression::{
     JointDraws, PredictionIntervals, crps, crps_gaussian, crps_losses, joint_log_densities,

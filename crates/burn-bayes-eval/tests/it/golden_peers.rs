@@ -2,14 +2,12 @@
 //! `xtask/golden/peers.py` writes. For tolerances see `golden.rs`.
 
 use burn_bayes_eval::{
-    BayesianBinning, ClassProbabilities, ConformalCross, ConformalLac, ConformalQuantiles,
-    ConformalRaps, DirichletCalibration, GroupingLoss, HeldOut, HistogramBinning,
-    IsotonicCalibration, JointDraws, LabelledProbabilities, LogitScore, MahalanobisDistance,
-    MatrixScaling, NearestFeatures, OffDiagonalPenalty, PitUniformity, PredictionIntervals,
-    PredictionSets, RankPenalty, RiskControl, RiskCoverage, RiskTest, SparsificationError,
-    VectorScaling, adaptive_calibration_error, ause, pinball_losses, smooth_calibration_error,
-    subgroup_calibration, thresholded_calibration_error, top_label_calibration_error,
-    winkler_score,
+    ClassProbabilities, ConformalCross, ConformalLac, ConformalQuantiles, ConformalRaps,
+    GroupingLoss, JointDraws, LabelledProbabilities, LogitScore, MahalanobisDistance,
+    NearestFeatures, PitUniformity, PredictionIntervals, PredictionSets, RankPenalty, RiskControl,
+    RiskCoverage, RiskTest, SparsificationError, adaptive_calibration_error, ause, pinball_losses,
+    smooth_calibration_error, subgroup_calibration, thresholded_calibration_error,
+    top_label_calibration_error, winkler_score,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -77,73 +75,6 @@ fn calibration_errors_without_fixed_bins() {
     let grouping = GroupingLoss::new(&labelled, &golden.groups, bins).unwrap();
     close(grouping.explained, golden.grouping.0);
     close(grouping.bias, golden.grouping.1);
-}
-
-#[derive(Deserialize)]
-struct Recalibration {
-    rows: usize,
-    classes: usize,
-    bins: usize,
-    penalty: f64,
-    known: Vec<f64>,
-    labels: Vec<usize>,
-    new: Vec<f64>,
-    vector: Vec<f64>,
-    matrix: Vec<f64>,
-    dirichlet: Vec<f64>,
-    dirichlet_of_scikit_learn: Vec<f64>,
-    isotonic: Vec<f64>,
-    histogram: Vec<f64>,
-    bayesian: Vec<f64>,
-}
-
-#[test]
-fn recalibrated_probabilities_of_new_rows() {
-    let golden: Recalibration = golden("recalibration");
-    let classes = golden.classes;
-    let known = ClassProbabilities::new(&golden.known, golden.rows, classes).unwrap();
-    let labelled = LabelledProbabilities::new(&known, &golden.labels).unwrap();
-    let new_rows = golden.new.len() / classes;
-    let new = ClassProbabilities::new(&golden.new, new_rows, classes).unwrap();
-    let ids: Vec<usize> = (0..golden.rows).collect();
-    let scored: Vec<usize> = (golden.rows..golden.rows + new_rows).collect();
-    let held_out = HeldOut::new(labelled, &ids, &scored).unwrap();
-
-    // The peers stop at a gradient of 10⁻¹⁰ or so, whose square root bounds the probabilities.
-    let close = |found: ClassProbabilities<'_>, expected: &[f64]| {
-        assert_all_within(found.values(), expected, 1e-5);
-    };
-    let vector = VectorScaling::fit(&held_out).unwrap();
-    close(vector.apply(&new).unwrap(), &golden.vector);
-    let both = OffDiagonalPenalty {
-        off_diagonal: golden.penalty,
-        intercept: golden.penalty,
-    };
-    let matrix = MatrixScaling::fit(&held_out, both).unwrap();
-    close(matrix.apply(&new).unwrap(), &golden.matrix);
-    let dirichlet = DirichletCalibration::fit(&held_out, both).unwrap();
-    close(dirichlet.apply(&new).unwrap(), &golden.dirichlet);
-    let free = OffDiagonalPenalty {
-        off_diagonal: 0.0,
-        intercept: 0.0,
-    };
-    let free = DirichletCalibration::fit(&held_out, free).unwrap();
-    close(free.apply(&new).unwrap(), &golden.dirichlet_of_scikit_learn);
-
-    let exact = |found: ClassProbabilities<'_>, expected: &[f64]| {
-        assert_all_close(found.values(), expected, golden.rows);
-    };
-    let isotonic = IsotonicCalibration::fit(&held_out).unwrap();
-    exact(isotonic.apply(&new).unwrap(), &golden.isotonic);
-    let histogram = HistogramBinning::fit(&held_out, golden.bins).unwrap();
-    exact(histogram.apply(&new).unwrap(), &golden.histogram);
-    let bayesian = BayesianBinning::fit(&held_out).unwrap();
-    // Log-gamma functions of hundreds of rows, in an exponent.
-    assert_all_within(
-        bayesian.apply(&new).unwrap().values(),
-        &golden.bayesian,
-        1e-10,
-    );
 }
 
 #[derive(Deserialize)]

@@ -2,10 +2,9 @@
 
 use burn_bayes_eval::{
     BinaryScores, Chains, DrawProbabilities, DrawScore, DrawTemperature, HeldOut, LabelledDraws,
-    LabelledProbabilities, LogitScore, MahalanobisDistance, MatrixScaling, MemberDisagreement,
-    NearestFeatures, OffDiagonalPenalty, OutOfDistribution, PatchTotals, RankingTotals,
-    RegressionTotals, RowOutputs, SelectiveBounds, TargetedMixture, UnusualScore, VectorScaling,
-    auroc, mixture_nll, mutual_information, nll,
+    LabelledProbabilities, LogitScore, MahalanobisDistance, MemberDisagreement, NearestFeatures,
+    OutOfDistribution, PatchTotals, RankingTotals, RegressionTotals, RowOutputs, SelectiveBounds,
+    TargetedMixture, UnusualScore, auroc, mixture_nll, mutual_information, nll,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -141,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn fitted_maps_are_no_worse_than_none(case in cases()) {
+    fn a_fitted_map_is_no_worse_than_none(case in cases()) {
         prop_assume!(case.classes > 1);
         let (ids, scored): (Vec<usize>, _) = ((0..case.rows).collect(), [case.rows]);
         let draws = case.draws();
@@ -152,19 +151,6 @@ proptest! {
         let held_out = HeldOut::new(labelled, &ids, &scored).unwrap();
         if let Ok(fitted) = DrawTemperature::fit(&held_out) {
             prop_assert!(of(&fitted.apply(&draws)) <= of(&draws) + ROUNDING * of(&draws).max(1.0));
-        }
-        let average = draws.average();
-        let labelled = LabelledProbabilities::new(&average, &case.labels).unwrap();
-        let held_out = HeldOut::new(labelled, &ids, &scored).unwrap();
-        let before = nll(&labelled);
-        let strong = OffDiagonalPenalty { off_diagonal: 1e6, intercept: 1e6 };
-        let maps = [
-            VectorScaling::fit(&held_out).and_then(|map| map.apply(&average)),
-            MatrixScaling::fit(&held_out, strong).and_then(|map| map.apply(&average)),
-        ];
-        for scaled in maps.into_iter().flatten() {
-            let after = nll(&LabelledProbabilities::new(&scaled, &case.labels).unwrap());
-            prop_assert!(after <= before + 1e-6, "{after} {before}");
         }
     }
 
