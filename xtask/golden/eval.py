@@ -308,7 +308,6 @@ def conformal_classification(generator):
     calibration_rows, rows, classes, level = 40, 15, 5, 0.8
     probabilities = generator.dirichlet(numpy.full(classes, 0.6), size=calibration_rows + rows)
     labels = numpy.array([generator.choice(classes, p=p) for p in probabilities])
-    uniforms = generator.uniform(size=calibration_rows + rows)
 
     # The mass at or above each class, by comparing all pairs; no two probabilities are equal.
     above = probabilities[:, :, None] <= probabilities[:, None, :]
@@ -316,7 +315,6 @@ def conformal_classification(generator):
     scores = {
         "lac": 1.0 - probabilities,
         "aps": mass,
-        "randomised_aps": mass - uniforms[:, None] * probabilities,
     }
     methods = {}
     for name, table in scores.items():
@@ -336,7 +334,6 @@ def conformal_classification(generator):
         "level": level,
         "probabilities": probabilities.ravel(),
         "labels": labels,
-        "uniforms": uniforms,
         **methods,
     }
 

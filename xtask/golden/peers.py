@@ -10,7 +10,6 @@ one of the packages offers the score it is used; otherwise the value is computed
 than the crate takes.
 """
 
-import itertools
 import json
 import math
 import pathlib
@@ -27,7 +26,6 @@ from mapie import regression as conformal_regression
 from mapie.conformity_scores.sets.raps import RAPSConformityScore
 from mapie.metrics import classification as mapie_classification
 from mapie.metrics import regression as mapie_regression
-from mapie.risk_control import methods as mapie_risk
 from scipy import integrate, optimize, spatial, special, stats
 from sklearn import (
     covariance,
@@ -201,21 +199,11 @@ def conformal_sets(generator):
     }
 
 
-
 def conformal_intervals(generator):
-    """CQR and CV+ with linear models; the quantiles are shifted lines."""
+    """CV+ with linear models."""
     rows, new_rows, level, folds = 80, 12, 0.8, 5
     x = generator.uniform(-2.0, 2.0, size=(rows + new_rows, 1))
     y = x[:, 0] ** 2 + generator.normal(0.0, 0.3 + 0.3 * numpy.abs(x[:, 0]))
-    half = rows // 2
-    quantiles = conformal_regression.ConformalizedQuantileRegressor(
-        linear_model.QuantileRegressor(alpha=0.0, solver="highs"), confidence_level=level
-    )
-    quantiles.fit(x[:half], y[:half]).conformalize(x[half:rows], y[half:rows])
-    _, limits = quantiles.predict_interval(x[rows:], symmetric_correction=True)
-    lines = quantiles._mapie_quantile_regressor.estimators_
-    lower, upper = lines[0].predict(x), lines[1].predict(x)
-
     split = model_selection.KFold(folds)
     cross = conformal_regression.CrossConformalRegressor(
         linear_model.LinearRegression(), confidence_level=level, method="plus", cv=split
@@ -229,48 +217,10 @@ def conformal_intervals(generator):
     return {
         "level": level,
         "targets": y[:rows],
-        "known_lower": lower[half:rows],
-        "known_upper": upper[half:rows],
-        "new_lower": lower[rows:],
-        "new_upper": upper[rows:],
-        "quantiles": limits[:, :, 0].T,
         "out_of_fold": out_of_fold,
         "fold_of_row": fold_of_row,
         "predictions": numpy.concatenate(predictions),
         "cross": around[:, :, 0].T,
-    }
-
-
-def betting_bound(losses, tail):
-    """The root of the largest capital, with all sums written out."""
-    rows = len(losses)
-    means = [(0.5 + losses[: i + 1].sum()) / (i + 2) for i in range(rows)]
-    deviations = [(losses[i] - means[i]) ** 2 for i in range(rows)]
-    variances = [0.25] + [(0.25 + sum(deviations[: i + 1])) / (i + 2) for i in range(rows - 1)]
-    stakes = numpy.minimum(1.0, numpy.sqrt(2 * math.log(1 / tail) / (rows * numpy.array(variances))))
-
-    def gap(risk):
-        return numpy.cumsum(numpy.log1p(-stakes * (losses - risk))).max() + math.log(tail)
-
-    return optimize.brentq(gap, 1e-6, 1 - 1e-9, xtol=1e-13)
-
-
-def risk_control(generator):
-    rows, target, tail = 150, 0.2, 0.1
-    means = [0.02, 0.1, 0.15, 0.2, 0.4]
-    losses = numpy.array([generator.beta(2 * m, 2 * (1 - m), size=rows) for m in means])
-    p_values = mapie_risk.compute_hoeffding_bentkus_p_value(losses.mean(axis=1), rows, target)
-    hits = (losses > 0.5).astype(float)
-    return {
-        "candidates": len(means),
-        "target": target,
-        "tail": tail,
-        "losses": losses.ravel(),
-        "p_values": p_values[:, 0],
-        "binary_p_values": mapie_risk.compute_hoeffding_bentkus_p_value(
-            hits.mean(axis=1), rows, target
-        )[:, 0],
-        "betting_bounds": [betting_bound(row, tail) for row in losses],
     }
 
 
@@ -530,7 +480,6 @@ def main():
         0: calibration,
         2: conformal_sets,
         3: conformal_intervals,
-        4: risk_control,
         5: distributions,
         6: selective_regression,
         7: out_of_distribution,

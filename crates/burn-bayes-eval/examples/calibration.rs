@@ -7,10 +7,9 @@
 mod simulation;
 
 use burn_bayes_eval::{
-    Bootstrap, ClassProbabilities, ConformalAps, ConformalLac, ConformalRandomisedAps,
-    DrawProbabilities, EvalError, HeldOut, LabelledProbabilities, PairedLosses, ReliabilityDiagram,
-    Temperature, brier, classwise_calibration_error, log_losses, nll, paired_t_test, uniforms,
-    wilcoxon_signed_rank,
+    Bootstrap, ClassProbabilities, ConformalAps, ConformalLac, DrawProbabilities, EvalError,
+    HeldOut, LabelledProbabilities, PairedLosses, ReliabilityDiagram, Temperature, brier,
+    classwise_calibration_error, log_losses, nll, paired_t_test, wilcoxon_signed_rank,
 };
 
 use crate::simulation::{CLASSES, DRAWS, Simulation, simulate};
@@ -69,11 +68,9 @@ fn main() -> Result<(), EvalError> {
     let level = 0.9;
     let lac = ConformalLac::calibrate(&known, level)?.sets(&raw)?;
     let aps = ConformalAps::calibrate(&known, level)?.sets(&raw)?;
-    let randomised = ConformalRandomisedAps::calibrate(&known, level, &uniforms(rows, 11))?
-        .sets(&raw, &uniforms(rows, 12))?;
     // ANCHOR_END: conformal
     println!("\nsets at {level}    coverage  mean size");
-    for (name, sets) in [("LAC", lac), ("APS", aps), ("randomised APS", randomised)] {
+    for (name, sets) in [("LAC", lac), ("APS", aps)] {
         let (coverage, size) = (sets.coverage(&test.labels)?, sets.mean_size());
         println!("{name:<15}{coverage:.3}     {size:.3}");
     }

@@ -17,8 +17,7 @@
 //! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`winkler_score`], [`pinball_losses`], of several targets [`JointDraws`] |
 //! | How good are predicted counts? | [`PoissonMixture`], [`log_probabilities`], [`poisson_deviances`], [`randomised_pit_values`] |
 //! | Are they calibrated? | [`PredictionIntervals`], [`QuantileCalibration`], [`PitUniformity`], by group [`coverage_by_group`] |
-//! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalRaps`], [`ConformalQuantiles`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`] |
-//! | Which setting keeps any bounded risk below a target? | [`RiskControl`] |
+//! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalRaps`], [`ConformalNormalisedResidual`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`] |
 //! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RegressionTotals`], [`RankingTotals`], [`PatchTotals`] |
 //! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`], of several [`holm`] |
 //! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
@@ -87,9 +86,8 @@ pub use comparison::{
 };
 pub use conformal::{
     ConformalAps, ConformalByClass, ConformalCross, ConformalLac, ConformalNormalisedResidual,
-    ConformalQuantiles, ConformalRandomisedAps, ConformalRaps, ConformalResidual, GroupCoverage,
-    Mondrian, PredictionSets, RankPenalty, RiskControl, RiskTest, SetScore, conformal_threshold,
-    coverage_by_group, equal_mass_groups,
+    ConformalRaps, GroupCoverage, Mondrian, PredictionSets, RankPenalty, SetScore,
+    conformal_threshold, coverage_by_group, equal_mass_groups,
 };
 pub use counts::{
     PoissonMixture, TargetedCounts, log_probabilities, poisson_deviances, randomised_pit_values,

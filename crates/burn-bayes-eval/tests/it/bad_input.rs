@@ -2,8 +2,8 @@
 
 use burn_bayes_eval::{
     BinaryScores, ClassProbabilities, ConformalLac, DrawProbabilities, EvalError,
-    LabelledProbabilities, OutOfDistribution, PitUniformity, RiskControl, RiskTest,
-    adaptive_calibration_error, equal_mass_groups, winkler_score,
+    LabelledProbabilities, OutOfDistribution, PitUniformity, adaptive_calibration_error,
+    equal_mass_groups, winkler_score,
 };
 
 #[track_caller]
@@ -42,8 +42,6 @@ fn nan_and_labels_out_of_range_name_their_row() {
     );
     let error = PitUniformity::new(&[0.5, f64::NAN]).unwrap_err();
     assert_error(&error, (Some(1), None), &["NaN"]);
-    let error = RiskControl::new(&[0.5, f64::NAN], 1, 0.1, 0.9, RiskTest::Betting).unwrap_err();
-    assert_error(&error, (Some(1), Some(0)), &["[0, 1]"]);
 }
 
 #[test]

@@ -2,10 +2,9 @@
 //! and tolerances see `golden.rs`.
 
 use burn_bayes_eval::{
-    ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual,
-    ConformalRandomisedAps, ConformalResidual, HeldOut, LabelledProbabilities, PairedLosses,
-    PairedTest, PredictionSets, SelectiveBounds, Temperature, mcnemar, nll, paired_t_test,
-    wilcoxon_signed_rank,
+    ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual, HeldOut,
+    LabelledProbabilities, PairedLosses, PairedTest, PredictionSets, SelectiveBounds, Temperature,
+    mcnemar, nll, paired_t_test, wilcoxon_signed_rank,
 };
 use serde::Deserialize;
 
@@ -40,10 +39,8 @@ struct ConformalClassification {
     level: f64,
     probabilities: Vec<f64>,
     labels: Vec<usize>,
-    uniforms: Vec<f64>,
     lac: ExpectedSets,
     aps: ExpectedSets,
-    randomised_aps: ExpectedSets,
 }
 
 #[derive(Deserialize)]
@@ -116,11 +113,10 @@ fn the_temperature_is_the_root_that_scipy_finds() {
 #[test]
 fn conformal_sets_agree_with_numpy() {
     let golden = golden().conformal_classification;
-    let (values, labels, uniforms) = (&golden.probabilities, &golden.labels, &golden.uniforms);
+    let (values, labels) = (&golden.probabilities, &golden.labels);
     let (known, classes, level) = (golden.calibration_rows, golden.classes, golden.level);
     let (known_values, new_values) = values.split_at(known * classes);
     let (known_labels, new_labels) = labels.split_at(known);
-    let (known_uniforms, new_uniforms) = uniforms.split_at(known);
     let calibration = ClassProbabilities::new(known_values, known, classes).unwrap();
     let calibration = LabelledProbabilities::new(&calibration, known_labels).unwrap();
     let new = ClassProbabilities::new(new_values, golden.rows, classes).unwrap();
@@ -133,11 +129,6 @@ fn conformal_sets_agree_with_numpy() {
     golden
         .aps
         .check(aps.threshold(), &aps.sets(&new).unwrap(), new_labels);
-    let aps = ConformalRandomisedAps::calibrate(&calibration, level, known_uniforms).unwrap();
-    let sets = aps.sets(&new, new_uniforms).unwrap();
-    golden
-        .randomised_aps
-        .check(aps.threshold(), &sets, new_labels);
 }
 
 #[test]
@@ -150,7 +141,8 @@ fn conformal_intervals_agree_with_numpy() {
         targets,
         ..
     } = &golden;
-    let plain = ConformalResidual::calibrate(predicted, targets, *level).unwrap();
+    let equal = vec![1.0; targets.len()];
+    let plain = ConformalNormalisedResidual::calibrate(predicted, &equal, targets, *level).unwrap();
     assert_eq!(plain.threshold(), golden.threshold);
     let normalised =
         ConformalNormalisedResidual::calibrate(predicted, spreads, targets, *level).unwrap();

@@ -1,8 +1,8 @@
 //! Properties of tests, of curves and confusion counts, and of scores of counts.
 
 use burn_bayes_eval::{
-    BinaryScores, Bootstrap, ConformalResidual, ConfusionMatrix, LabelledProbabilities, Mondrian,
-    PairedLosses, PitUniformity, PoissonMixture, TargetedCounts, average_precision,
+    BinaryScores, Bootstrap, ConformalNormalisedResidual, ConfusionMatrix, LabelledProbabilities,
+    Mondrian, PairedLosses, PitUniformity, PoissonMixture, TargetedCounts, average_precision,
     coverage_by_group, log_probabilities, mcnemar, paired_t_test, pinball_losses,
     poisson_deviances, precision_recall, randomised_pit_values, variation_ratio, vote_disagreement,
     wilcoxon_signed_rank,
@@ -156,10 +156,13 @@ proptest! {
         let targets: Vec<f64> = rows.iter().map(|row| row.1).collect();
         let pick = |rows: &[usize]| rows.iter().map(|&row| targets[row]).collect::<Vec<_>>();
         let mondrian = Mondrian::calibrate(&groups, |rows| {
-            ConformalResidual::calibrate(&vec![0.0; rows.len()], &pick(rows), level)
+            let (zeros, ones) = (vec![0.0; rows.len()], vec![1.0; rows.len()]);
+            ConformalNormalisedResidual::calibrate(&zeros, &ones, &pick(rows), level)
         }).unwrap();
         let intervals = mondrian
-            .intervals(&groups, |conformal, rows| conformal.intervals(&vec![0.0; rows.len()]))
+            .intervals(&groups, |conformal, rows| {
+                conformal.intervals(&vec![0.0; rows.len()], &vec![1.0; rows.len()])
+            })
             .unwrap();
         let covered = intervals.covered(&targets).unwrap();
         for group in coverage_by_group(&groups, &covered, level).unwrap() {
