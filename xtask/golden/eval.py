@@ -387,31 +387,9 @@ def paired(generator):
         first = numpy.round(generator.gamma(2.0, 0.5, size=rows), decimals)
         second = numpy.round(first + generator.normal(0.1, 0.4, size=rows), decimals)
         differences = numpy.round(first - second, decimals)
-        used = differences[differences != 0.0]
-        ranks = stats.rankdata(numpy.abs(used))
         t = stats.ttest_1samp(differences, 0.0)
-        if len(used) <= 12:
-            # Every assignment of signs.
-            signs = numpy.array(list(itertools.product([0, 1], repeat=len(used))))
-            sums, found = signs @ ranks, ranks[used > 0].sum()
-            p = min(1.0, 2.0 * min((sums <= found).mean(), (sums >= found).mean()))
-        else:
-            method = "exact" if len(used) <= 50 else "asymptotic"
-            p = stats.wilcoxon(differences, method=method).pvalue
-        cases.append(
-            {
-                "differences": differences,
-                "t": [t.statistic, t.pvalue],
-                "wilcoxon": [ranks[used > 0].sum(), p],
-            }
-        )
+        cases.append({"differences": differences, "t": [t.statistic, t.pvalue]})
     return cases
-
-
-def mcnemar():
-    """(only the first right, only the second right, p): the exact binomial test."""
-    cases = [(0, 1), (3, 3), (2, 9), (15, 40), (600, 700), (5000, 5300)]
-    return [[*case, stats.binomtest(case[0], sum(case)).pvalue] for case in cases]
 
 
 def clopper_pearson():
@@ -452,7 +430,6 @@ def main():
         "conformal_regression": conformal_regression(generator),
         "bootstrap": bootstrap(generator),
         "paired": paired(generator),
-        "mcnemar": mcnemar(),
         "clopper_pearson": clopper_pearson(),
     }
     TARGET.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ mod simulation;
 use burn_bayes_eval::{
     Bootstrap, ClassProbabilities, ConformalAps, ConformalLac, DrawProbabilities, EvalError,
     HeldOut, LabelledProbabilities, PairedLosses, ReliabilityDiagram, Temperature, brier,
-    classwise_calibration_error, log_losses, nll, paired_t_test, wilcoxon_signed_rank,
+    classwise_calibration_error, log_losses, nll,
 };
 
 use crate::simulation::{CLASSES, DRAWS, Simulation, simulate};
@@ -57,12 +57,6 @@ fn main() -> Result<(), EvalError> {
         interval.lower,
         interval.upper
     );
-    if let (Some(t), Some(ranks)) = (paired_t_test(&paired), wilcoxon_signed_rank(&paired)) {
-        println!(
-            "p = {:.1e} by the t-test, {:.1e} by signed ranks",
-            t.p_value, ranks.p_value
-        );
-    }
 
     // ANCHOR: conformal
     let level = 0.9;

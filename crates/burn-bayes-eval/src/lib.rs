@@ -19,7 +19,7 @@
 //! | Are they calibrated? | [`PredictionIntervals`], [`QuantileCalibration`], [`PitUniformity`], by group [`coverage_by_group`] |
 //! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalRaps`], [`ConformalNormalisedResidual`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`] |
 //! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RegressionTotals`], [`RankingTotals`], [`PatchTotals`] |
-//! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`], of several [`holm`] |
+//! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`resampled_t_test`], of several [`holm`] |
 //! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
 //! | How should the components of a mixture be weighted, and do they disagree? | [`likelihood_weights`], [`stacking_weights`], [`MemberDisagreement`] |
 //! | Have repeated runs or chains converged to the same distribution? | [`Chains`] |
@@ -80,10 +80,7 @@ pub use classification::{
     brier_losses, false_positive_rate_at, log_losses, nll, one_vs_rest_auroc, precision_recall,
     zero_one_losses,
 };
-pub use comparison::{
-    Bootstrap, McNemarTest, PairedLosses, PairedTest, ScoreInterval, holm, mcnemar, paired_t_test,
-    resampled_t_test, wilcoxon_signed_rank,
-};
+pub use comparison::{Bootstrap, PairedLosses, PairedTest, ScoreInterval, holm, resampled_t_test};
 pub use conformal::{
     ConformalAps, ConformalByClass, ConformalCross, ConformalLac, ConformalNormalisedResidual,
     ConformalRaps, GroupCoverage, Mondrian, PredictionSets, RankPenalty, SetScore,
