@@ -261,8 +261,6 @@ def regression(generator):
         "coverage": ((pit >= tail) & (pit <= 1.0 - tail)).mean(),
         "mean_width": (upper - lower).mean(),
         "quantile_mean_absolute_error": gaps.mean(),
-        "quantile_root_mean_square_error": math.sqrt((gaps**2).mean()),
-        "quantile_maximum_error": gaps.max(),
     }
 
 

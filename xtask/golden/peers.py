@@ -56,11 +56,10 @@ def bins_of(order, bins):
     return [order[b * rows // bins : (b + 1) * rows // bins] for b in range(bins)]
 
 
-def adaptive_error(probabilities, labels, bins, threshold):
+def adaptive_error(probabilities, labels, bins):
     errors = []
     for c in range(probabilities.shape[1]):
-        chosen = probabilities[:, c] >= threshold
-        p, hit = probabilities[chosen, c], labels[chosen] == c
+        p, hit = probabilities[:, c], labels == c
         parts = bins_of(numpy.argsort(p), min(bins, len(p)))
         errors.append(sum(abs(hit[b].sum() - p[b].sum()) for b in parts) / max(1, len(p)))
     return numpy.mean(errors)
@@ -92,19 +91,6 @@ def poisson_binomial(confidence, hits):
     return min(1.0, 2.0 * min(masses[: hits + 1].sum(), masses[hits:].sum()))
 
 
-def grouping(confidence, hit, groups, bins):
-    """The explained variance as a variance of all rows' cell means, and its bias."""
-    explained = bias = 0.0
-    for part in bins_of(numpy.argsort(confidence), bins):
-        cells = [hit[part][groups[part] == g] for g in numpy.unique(groups[part])]
-        cells = [cell for cell in cells if len(cell) > 1]
-        means = numpy.concatenate([numpy.full(len(cell), cell.mean()) for cell in cells])
-        explained += means.var() * len(means)
-        bias += sum(cell.var(ddof=1) for cell in cells)
-        bias -= numpy.concatenate(cells).var(ddof=1)
-    return explained, bias
-
-
 def calibration(generator):
     rows, classes, bins = 240, 4, 8
     probabilities, labels = overconfident(generator, rows, classes)
@@ -114,10 +100,9 @@ def calibration(generator):
     by_group = [
         poisson_binomial(confidence[groups == g], int(hit[groups == g].sum())) for g in range(5)
     ]
-    explained, bias = grouping(confidence, hit, groups, bins)
     top = [
         adaptive_error(
-            confidence[predicted == c, None], numpy.where(hit[predicted == c] == 1, 0, 1), bins, 0.0
+            confidence[predicted == c, None], numpy.where(hit[predicted == c] == 1, 0, 1), bins
         )
         * (predicted == c).mean()
         for c in range(classes)
@@ -129,13 +114,11 @@ def calibration(generator):
         "probabilities": probabilities.ravel(),
         "labels": labels,
         "groups": groups,
-        "adaptive": adaptive_error(probabilities, labels, bins, 0.0),
-        "thresholded": adaptive_error(probabilities, labels, bins, 0.05),
+        "adaptive": adaptive_error(probabilities, labels, bins),
         "top_label": sum(top),
         "smooth": smooth_error(confidence, hit),
         "smooth_of_relplot": relplot.smECE(confidence, hit),
         "subgroup_p_values": by_group,
-        "grouping": [explained / rows, bias / rows],
     }
 
 
@@ -225,7 +208,7 @@ def conformal_intervals(generator):
 
 
 def distributions(generator):
-    """Scores of intervals, quantiles and several targets, and tests of transforms."""
+    """Scores of intervals and several targets, and tests of transforms."""
     rows, draws, columns, level = 30, 8, 3, 0.8
     lower = generator.normal(size=rows)
     upper = lower + generator.gamma(2.0, 0.7, size=rows)
@@ -250,7 +233,6 @@ def distributions(generator):
         "winkler": mapie_regression.regression_mwi_score(
             targets, numpy.stack([lower, upper], axis=1)[:, :, None], level
         ),
-        "pinball": metrics.mean_pinball_loss(targets, lower, alpha=0.3),
         "sampled": sampled.ravel(),
         "truth": truth.ravel(),
         "energy": near - 0.5 * apart,

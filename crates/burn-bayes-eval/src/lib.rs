@@ -9,16 +9,16 @@
 //! |---|---|
 //! | How good are the class probabilities? | [`nll`], [`brier`], [`accuracy`], [`ConfusionMatrix`] |
 //! | Are the confidences calibrated? | [`ReliabilityDiagram`], [`smooth_calibration_error`], [`classwise_calibration_error`], [`top_label_calibration_error`], … |
-//! | Are they calibrated in every subgroup? | [`subgroup_calibration`], [`GroupingLoss`] |
+//! | Are they calibrated in every subgroup? | [`subgroup_calibration`] |
 //! | How can a trained model be recalibrated? | [`Temperature`], [`DrawTemperature`], for regression [`VarianceScaling`] |
 //! | How uncertain is the prediction for a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
 //! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], for regression [`ause`], with a guarantee [`SelectiveBounds`] |
 //! | Does a score separate known from unknown inputs? | [`OutOfDistribution`], [`auroc`], [`average_precision`], [`false_positive_rate_at`]; scores behind one interface, [`UnusualScore`]: [`DrawScore`], [`LogitScore`], [`MahalanobisDistance`], [`NearestFeatures`] |
-//! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`winkler_score`], [`pinball_losses`], of several targets [`JointDraws`] |
+//! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`winkler_scores`], of several targets [`JointDraws`] |
 //! | How good are predicted counts? | [`PoissonMixture`], [`log_probabilities`], [`poisson_deviances`], [`randomised_pit_values`] |
 //! | Are they calibrated? | [`PredictionIntervals`], [`QuantileCalibration`], [`PitUniformity`], by group [`coverage_by_group`] |
 //! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalRaps`], [`ConformalNormalisedResidual`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`] |
-//! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RegressionTotals`], [`RankingTotals`], [`PatchTotals`] |
+//! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RankingTotals`], [`PatchTotals`] |
 //! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`resampled_t_test`], of several [`holm`] |
 //! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
 //! | How should the components of a mixture be weighted, and do they disagree? | [`likelihood_weights`], [`stacking_weights`], [`MemberDisagreement`] |
@@ -70,10 +70,9 @@ mod views;
 
 pub use bounded::Bounded;
 pub use calibration::{
-    GroupingLoss, PitUniformity, QuantileCalibration, QuantilePoint, ReliabilityBin,
-    ReliabilityDiagram, SubgroupCalibration, adaptive_calibration_error,
-    classwise_calibration_error, pit_values, smooth_calibration_error, subgroup_calibration,
-    thresholded_calibration_error, top_label_calibration_error,
+    PitUniformity, QuantileCalibration, QuantilePoint, ReliabilityBin, ReliabilityDiagram,
+    SubgroupCalibration, adaptive_calibration_error, classwise_calibration_error, pit_values,
+    smooth_calibration_error, subgroup_calibration, top_label_calibration_error,
 };
 pub use classification::{
     BinaryScores, ConfusionMatrix, PrecisionRecall, accuracy, auroc, average_precision, brier,
@@ -104,7 +103,7 @@ pub use recalibration::{
 };
 pub use regression::{
     JointDraws, PredictionIntervals, crps, crps_gaussian, crps_losses, joint_log_densities,
-    log_densities, mixture_nll, pinball_losses, quantiles, rmse, winkler_score, winkler_scores,
+    log_densities, mixture_nll, quantiles, rmse, winkler_scores,
 };
 pub use selective::{
     BoundedPoint, OperatingPoint, ReferralRow, ReferralScore, RiskCoverage, RiskCoveragePoint,
@@ -112,8 +111,7 @@ pub use selective::{
     referral_table, referral_table_of_class,
 };
 pub use streaming::{
-    BoundedAuroc, ClassificationScores, ClassificationTotals, IntervalScores, PatchTotals,
-    RankingTotals, RegressionScores, RegressionTotals,
+    BoundedAuroc, ClassificationScores, ClassificationTotals, PatchTotals, RankingTotals,
 };
 pub use uncertainty::{
     MemberDisagreement, expected_entropy, least_confidence, max_probability, model_disagreement,

@@ -3,7 +3,7 @@
 use burn_bayes_eval::{
     BinaryScores, ClassProbabilities, ConformalLac, DrawProbabilities, EvalError,
     LabelledProbabilities, OutOfDistribution, PitUniformity, adaptive_calibration_error,
-    equal_mass_groups, winkler_score,
+    equal_mass_groups, winkler_scores,
 };
 
 #[track_caller]
@@ -74,6 +74,6 @@ fn calibrated_for_other_classes_or_lengths() {
         &["3 classes", "the 2 classes"],
     );
     let intervals = burn_bayes_eval::PredictionIntervals::new(&[0.0], &[1.0]).unwrap();
-    let error = winkler_score(&intervals, &[0.5, 0.5], 0.9).unwrap_err();
+    let error = winkler_scores(&intervals, &[0.5, 0.5], 0.9).unwrap_err();
     assert_error(&error, (None, None), &["targets", "2 values"]);
 }

@@ -5,11 +5,11 @@ use burn_bayes_eval::{
     ConformalNormalisedResidual, DrawProbabilities, DrawTemperature, EvalError, GaussianMixture,
     JointDraws, LabelledProbabilities, LogitScore, MahalanobisDistance, NearestFeatures,
     NoisePrecision, OutOfDistribution, PairedLosses, ParetoSmoothing, PatchTotals, PitUniformity,
-    PoissonMixture, PredictionIntervals, QuantileCalibration, RankingTotals, RegressionTotals,
-    RiskCoverage, RowOutputs, Selection, SelectiveBounds, SparsificationError, TargetScale,
-    TargetedCounts, TargetedMixture, Temperature, VarianceScaling, ause, conformal_threshold,
-    crps_gaussian, equal_mass_groups, holm, likelihood_weights, pinball_losses, poisson_deviances,
-    posterior_rank, quantiles, referral_table, rmse, stacking_weights, winkler_scores,
+    PoissonMixture, PredictionIntervals, QuantileCalibration, RankingTotals, RiskCoverage,
+    RowOutputs, Selection, SelectiveBounds, SparsificationError, TargetScale, TargetedCounts,
+    TargetedMixture, Temperature, VarianceScaling, ause, conformal_threshold, crps_gaussian,
+    equal_mass_groups, holm, likelihood_weights, poisson_deviances, posterior_rank, quantiles,
+    referral_table, rmse, stacking_weights, winkler_scores,
 };
 
 const BAD: [f64; 2] = [0.5, f64::NAN];
@@ -65,9 +65,6 @@ fn scores_refuse_it() {
     refused("coverage", intervals.coverage(&BAD));
     refused("covered", intervals.covered(&BAD));
     refused("winkler", winkler_scores(&intervals, &BAD, 0.9));
-    refused("pinball", pinball_losses(&BAD, &GOOD, 0.5));
-    refused("pinball", pinball_losses(&GOOD, &BAD, 0.5));
-    refused("pinball", pinball_losses(&GOOD, &GOOD, f64::NAN));
     refused("rmse", rmse(&BAD, &GOOD));
     refused("rmse", rmse(&GOOD, &BAD));
     refused("crps", crps_gaussian(f64::NAN, 1.0, 0.0));
@@ -190,7 +187,6 @@ fn tests_and_diagnostics_refuse_it() {
     refused("ranking", RankingTotals::new(f64::NAN, 1.0, 4));
     let mut ranking = RankingTotals::new(0.0, 1.0, 4).unwrap();
     refused("ranking", ranking.add(&BAD, &[true, false]));
-    refused("regression", RegressionTotals::new(&BAD, 4));
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use burn_bayes_eval::{
     BinaryScores, Chains, DrawProbabilities, DrawScore, DrawTemperature, HeldOut, LabelledDraws,
     LabelledProbabilities, LogitScore, MahalanobisDistance, MemberDisagreement, NearestFeatures,
-    OutOfDistribution, PatchTotals, RankingTotals, RegressionTotals, RowOutputs, SelectiveBounds,
-    TargetedMixture, UnusualScore, auroc, mixture_nll, mutual_information, nll,
+    OutOfDistribution, PatchTotals, RankingTotals, RowOutputs, SelectiveBounds, UnusualScore,
+    auroc, mutual_information, nll,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::properties::{ROUNDING, cases, close, real_cases};
+use crate::properties::{ROUNDING, cases, close};
 
 /// Three features of each row.
 fn features() -> impl Strategy<Value = Vec<f64>> {
@@ -78,25 +78,6 @@ proptest! {
             let interval = found.auroc.interval;
             prop_assert!(0.0 <= interval.lower && interval.lower <= interval.upper && interval.upper <= 1.0);
         }
-    }
-
-    #[test]
-    fn chunks_of_a_regression_add_up(case in real_cases(), cut in 0usize..10) {
-        let mixture = case.mixture();
-        let targeted = TargetedMixture::new(&mixture, &case.targets).unwrap();
-        let mut whole = RegressionTotals::new(&[0.5, 0.9], 7).unwrap();
-        whole.add(&targeted).unwrap();
-        let (mut sum, mut other) = (whole.clone(), RegressionTotals::new(&[0.5, 0.9], 7).unwrap());
-        for _ in 0..cut {
-            other.add(&targeted).unwrap();
-        }
-        sum.merge(&other).unwrap();
-        let (one, many) = (whole.scores().unwrap(), sum.scores().unwrap());
-        prop_assert_eq!(many.rows, (cut + 1) * one.rows);
-        prop_assert!(close(one.nll, mixture_nll(&targeted)) && close(one.nll, many.nll));
-        prop_assert!(one.mean_absolute_error <= one.rmse + ROUNDING);
-        prop_assert!(one.intervals[0].coverage <= one.intervals[1].coverage);
-        prop_assert!((0.0..=1.0).contains(&one.quantile_calibration_error()));
     }
 
     #[test]
