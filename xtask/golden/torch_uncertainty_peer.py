@@ -111,7 +111,6 @@ def draws(generator):
         "probabilities": tables.ravel(),
         "entropy": value(classification.Entropy(), by_row),
         "mutual_information": value(classification.MutualInformation(), by_row),
-        "vote_disagreement": value(classification.Disagreement(), by_row),
     }
 
 

@@ -13,7 +13,7 @@
 //! | How can a trained model be recalibrated? | [`Temperature`], [`DrawTemperature`], for regression [`VarianceScaling`] |
 //! | How uncertain is the prediction for a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
 //! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], for regression [`ause`], with a guarantee [`SelectiveBounds`] |
-//! | Does a score separate known from unknown inputs? | [`OutOfDistribution`], [`auroc`], [`average_precision`], [`false_positive_rate_at`]; scores behind one interface, [`UnusualScore`]: [`DrawScore`], [`LogitScore`], [`MahalanobisDistance`], [`NearestFeatures`] |
+//! | Does a score separate known from unknown inputs? | [`auroc`], [`average_precision`], [`false_positive_rate_at`]; scores behind one interface, [`UnusualScore`]: [`DrawScore`], [`LogitScore`], [`MahalanobisDistance`], [`NearestFeatures`] |
 //! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`winkler_scores`], of several targets [`JointDraws`] |
 //! | How good are predicted counts? | [`PoissonMixture`], [`log_probabilities`], [`poisson_deviances`], [`randomised_pit_values`] |
 //! | Are they calibrated? | [`PredictionIntervals`], [`QuantileCalibration`], [`PitUniformity`], by group [`coverage_by_group`] |
@@ -90,8 +90,7 @@ pub use counts::{
 };
 pub use error::EvalError;
 pub use out_of_distribution::{
-    DrawScore, LogitScore, MahalanobisDistance, NearestFeatures, OutOfDistribution, RowOutputs,
-    ScoreWithInterval, UnusualScore,
+    DrawScore, LogitScore, MahalanobisDistance, NearestFeatures, RowOutputs, UnusualScore,
 };
 pub use posterior::{
     Chains, ParetoSmoothing, RankBin, RankDeviation, RankEcdf, RankEcdfPoint,
@@ -115,7 +114,7 @@ pub use streaming::{
 };
 pub use uncertainty::{
     MemberDisagreement, expected_entropy, least_confidence, max_probability, model_disagreement,
-    mutual_information, predictive_entropy, variation_ratio, vote_disagreement,
+    mutual_information, predictive_entropy, variation_ratio,
 };
 pub use views::{
     ClassProbabilities, DrawProbabilities, GaussianMixture, LabelledDraws, LabelledProbabilities,

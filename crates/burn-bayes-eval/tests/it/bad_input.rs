@@ -2,8 +2,8 @@
 
 use burn_bayes_eval::{
     BinaryScores, ClassProbabilities, ConformalLac, DrawProbabilities, EvalError,
-    LabelledProbabilities, OutOfDistribution, PitUniformity, adaptive_calibration_error,
-    equal_mass_groups, winkler_scores,
+    LabelledProbabilities, PitUniformity, adaptive_calibration_error, equal_mass_groups,
+    winkler_scores,
 };
 
 #[track_caller]
@@ -48,7 +48,7 @@ fn nan_and_labels_out_of_range_name_their_row() {
 fn one_class_cannot_be_ranked() {
     let error = BinaryScores::new(&[0.1, 0.2], &[true, true]).unwrap_err();
     assert_error(&error, (None, None), &["2 positive and 0 negative"]);
-    let error = OutOfDistribution::new(&[0.1], &[], 10, 1, 0.9).unwrap_err();
+    let error = BinaryScores::separating(&[0.1], &[]).unwrap_err();
     assert_error(&error, (None, None), &["out-of-distribution scores"]);
 }
 

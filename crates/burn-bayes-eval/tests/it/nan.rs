@@ -4,12 +4,12 @@ use burn_bayes_eval::{
     BinaryScores, Bootstrap, Chains, ClassProbabilities, ConformalCross, ConformalLac,
     ConformalNormalisedResidual, DrawProbabilities, DrawTemperature, EvalError, GaussianMixture,
     JointDraws, LabelledProbabilities, LogitScore, MahalanobisDistance, NearestFeatures,
-    NoisePrecision, OutOfDistribution, PairedLosses, ParetoSmoothing, PatchTotals, PitUniformity,
-    PoissonMixture, PredictionIntervals, QuantileCalibration, RankingTotals, RiskCoverage,
-    RowOutputs, Selection, SelectiveBounds, SparsificationError, TargetScale, TargetedCounts,
-    TargetedMixture, Temperature, VarianceScaling, ause, conformal_threshold, crps_gaussian,
-    equal_mass_groups, holm, likelihood_weights, poisson_deviances, posterior_rank, quantiles,
-    referral_table, rmse, stacking_weights, winkler_scores,
+    NoisePrecision, PairedLosses, ParetoSmoothing, PatchTotals, PitUniformity, PoissonMixture,
+    PredictionIntervals, QuantileCalibration, RankingTotals, RiskCoverage, RowOutputs, Selection,
+    SelectiveBounds, SparsificationError, TargetScale, TargetedCounts, TargetedMixture,
+    Temperature, VarianceScaling, ause, conformal_threshold, crps_gaussian, equal_mass_groups,
+    holm, likelihood_weights, poisson_deviances, posterior_rank, quantiles, referral_table, rmse,
+    stacking_weights, winkler_scores,
 };
 
 const BAD: [f64; 2] = [0.5, f64::NAN];
@@ -75,14 +75,8 @@ fn scores_refuse_it() {
     refused("uniformity", PitUniformity::new(&BAD));
     refused("quantile calibration", QuantileCalibration::new(&BAD, 2));
     refused("binary scores", BinaryScores::new(&BAD, &[true, false]));
-    refused(
-        "separation",
-        OutOfDistribution::new(&BAD, &GOOD, 10, 1, 0.9),
-    );
-    refused(
-        "separation",
-        OutOfDistribution::new(&GOOD, &BAD, 10, 1, 0.9),
-    );
+    refused("separation", BinaryScores::separating(&BAD, &GOOD));
+    refused("separation", BinaryScores::separating(&GOOD, &BAD));
     refused("risk", RiskCoverage::new(&BAD, &GOOD));
     refused("risk", RiskCoverage::new(&GOOD, &BAD));
     refused(

@@ -4,7 +4,7 @@ use burn_bayes_eval::{
     BinaryScores, Bootstrap, ConformalNormalisedResidual, ConfusionMatrix, LabelledProbabilities,
     Mondrian, PairedLosses, PitUniformity, PoissonMixture, TargetedCounts, average_precision,
     coverage_by_group, log_probabilities, poisson_deviances, precision_recall,
-    randomised_pit_values, resampled_t_test, variation_ratio, vote_disagreement,
+    randomised_pit_values, resampled_t_test,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -84,11 +84,6 @@ proptest! {
             {
                 prop_assert!(close(union, f1 / (2.0 - f1)));
             }
-        }
-        let draws = case.draws();
-        for (pairs, ratio) in vote_disagreement(&draws).iter().zip(variation_ratio(&draws)) {
-            prop_assert!((0.0..=1.0).contains(pairs));
-            prop_assert_eq!(*pairs == 0.0, ratio == 0.0);
         }
     }
 
