@@ -245,30 +245,21 @@ def distributions(generator):
 
 
 def selective_regression(generator):
-    """AUSE and SCOD, with different uncertainties, by sorting."""
-    rows, out_rows = 60, 25
-    uncertainty, out_uncertainty = generator.gamma(2.0, size=rows), generator.gamma(3.0, size=out_rows)
+    """AUSE, by sorting."""
+    rows = 60
+    uncertainty = generator.gamma(2.0, size=rows)
     errors = uncertainty * numpy.abs(generator.normal(size=rows))
-    losses = (generator.uniform(size=rows) < 0.3).astype(float)
 
     def curve(scores, values):
         return numpy.cumsum(values[numpy.argsort(scores)]) / numpy.arange(1, len(values) + 1)
 
     absolute = curve(uncertainty, errors) - curve(errors, errors)
     square = numpy.sqrt(curve(uncertainty, errors**2)) - numpy.sqrt(curve(errors, errors**2))
-    together = numpy.concatenate([losses, numpy.full(out_rows, 0.75)])
-    risks = curve(numpy.concatenate([uncertainty, out_uncertainty]), together)
-    joint = numpy.concatenate([[0.0], risks * numpy.arange(1, len(risks) + 1)]) / len(risks)
     return {
         "uncertainty": uncertainty,
-        "out_uncertainty": out_uncertainty,
         "errors": errors,
-        "losses": losses,
-        "out_loss": 0.75,
         "ause": absolute.mean() / errors.mean(),
         "root_ause": square.mean() / numpy.sqrt((errors**2).mean()),
-        "aurc": risks.mean(),
-        "augrc": integrate.trapezoid(joint, dx=1.0 / len(risks)),
     }
 
 

@@ -80,25 +80,15 @@ fn scores_refuse_it() {
     refused("risk", RiskCoverage::new(&BAD, &GOOD));
     refused("risk", RiskCoverage::new(&GOOD, &BAD));
     refused(
-        "risk",
-        RiskCoverage::with_out_of_distribution(&GOOD, &GOOD, &BAD, 1.0),
-    );
-    refused(
-        "risk",
-        RiskCoverage::with_out_of_distribution(&GOOD, &GOOD, &GOOD, f64::NAN),
-    );
-    refused(
         "bounds",
         SelectiveBounds::exact(&BAD, &[0.0, 1.0], &[0.5], 0.9),
     );
     refused("bounds", SelectiveBounds::exact(&GOOD, &BAD, &[0.5], 0.9));
+    let losses = [0.0, 1.0];
+    refused("bounds", SelectiveBounds::exact(&GOOD, &losses, &BAD, 0.9));
     refused(
         "bounds",
-        SelectiveBounds::hoeffding(&GOOD, &GOOD, &BAD, 0.9),
-    );
-    refused(
-        "bounds",
-        SelectiveBounds::hoeffding(&GOOD, &GOOD, &[0.5], f64::NAN),
+        SelectiveBounds::exact(&GOOD, &losses, &[0.5], f64::NAN),
     );
     refused("selection", Selection::most_certain(&BAD, 0.5));
     refused("selection", Selection::most_certain(&GOOD, f64::NAN));
