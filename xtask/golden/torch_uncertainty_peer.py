@@ -17,7 +17,6 @@ import torch
 import torch_uncertainty
 import torchmetrics
 from torch_uncertainty.metrics import classification, regression, segmentation, sparsification
-from torch_uncertainty.metrics.classification import scod_risk_coverage
 
 from eval import conformal_threshold, plain, text
 
@@ -39,30 +38,23 @@ def labelled(generator, rows, classes):
 
 
 def selective(generator):
-    rows, out_rows, classes, cost = 120, 40, 3, 0.7
+    rows, out_rows, classes = 120, 40, 3
     probabilities, labels = labelled(generator, rows, classes)
     uncertainty = 1.0 - probabilities.max(axis=1)
     errors = (probabilities.argmax(axis=1) != labels).astype(float)
     out_uncertainty = generator.uniform(0.0, 1.0, size=out_rows)
     together = numpy.concatenate([uncertainty, out_uncertainty])
-    all_errors = numpy.concatenate([errors, numpy.zeros(out_rows)])
     is_out = numpy.arange(rows + out_rows) >= rows
     absolute = uncertainty * numpy.abs(generator.normal(size=rows))
-    scod = (together, all_errors, is_out)
     return {
         "uncertainty": uncertainty,
         "errors": errors,
         "out_uncertainty": out_uncertainty,
-        "cost": cost,
         "absolute": absolute,
         "aurc": value(classification.AURC(), probabilities, labels),
         "augrc": value(classification.AUGRC(), probabilities, labels),
         "risk_at_80": value(classification.RiskAt80Cov(), probabilities, labels),
         "coverage_at_20": value(classification.CovAtxRisk(0.2), probabilities, labels),
-        "scod_aurc": value(scod_risk_coverage.SCODAURC(cost), *scod),
-        "scod_augrc": value(scod_risk_coverage.SCODAUGRC(cost), *scod),
-        "scod_risk_at_80": value(scod_risk_coverage.SCODRiskAt80Cov(cost), *scod),
-        "scod_coverage_at_18": value(scod_risk_coverage.SCODCovAtxRisk(0.18, cost), *scod),
         "ause": value(sparsification.AUSE(), uncertainty, absolute),
         "fpr95": value(classification.FPR95(pos_label=1), together, is_out.astype(int)),
     }
@@ -111,7 +103,6 @@ def draws(generator):
         "probabilities": tables.ravel(),
         "entropy": value(classification.Entropy(), by_row),
         "mutual_information": value(classification.MutualInformation(), by_row),
-        "vote_disagreement": value(classification.Disagreement(), by_row),
     }
 
 

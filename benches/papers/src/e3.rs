@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use burn_bayes::methods::BayesianRidge;
 use burn_bayes::posterior::DenseGaussian;
-use burn_bayes_data::{Scaler, Scaling, UciFolder, partition};
+use burn_bayes_data::{Scaler, Scaling, partition};
 
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::jobs::{Job, Key};
@@ -15,6 +15,7 @@ use super::experiment::{Column, Context, Experiment};
 use super::findings::Finding;
 use super::linear_model::{Likelihood, Rows};
 use super::results::Results;
+use super::sets::UciFolder;
 use super::shared::Shared;
 use super::vifa_fit::{Recipe, VifaFit};
 

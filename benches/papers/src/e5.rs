@@ -13,7 +13,6 @@ use burn_bayes::methods::{Averaging, InitialDeviation, InitialMean, LogisticPost
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
 use burn_bayes::train::{RateSchedule, Trainer, Unobserved};
-use burn_bayes_data::Presplit;
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
@@ -25,6 +24,7 @@ use super::linear_model::{Likelihood, LinearModel, Rows};
 use super::logistic;
 use super::logistic_sets;
 use super::results::Results;
+use super::sets::Presplit;
 use super::shared::Shared;
 use super::stream::Stream;
 

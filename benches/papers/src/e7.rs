@@ -3,7 +3,7 @@
 //! The prior precision of each kind of method is chosen on the last 10 000 training rows, of which the networks of the
 //! case `mnist, validation` know nothing. The networks of the case `mnist` are then trained on all 60 000.
 
-use burn_bayes_data::{Dataset, Features, LabelledImages, MnistImages, Targets, read_mnist};
+use burn_bayes_data::{Dataset, Features, Targets};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
@@ -15,6 +15,7 @@ use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape};
 use super::experiment::{Column, Context, Effort, Experiment, Job, Key};
 use super::findings::{Finding, least_of};
 use super::results::Results;
+use super::sets::{LabelledImages, MnistImages, read_mnist};
 use super::shared::Shared;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -59,7 +60,7 @@ struct Rows {
 
 fn jobs(context: &Context) -> Result<Vec<Job>> {
     let data = context.data.clone();
-    let images = Shared::new(move || Ok(read_mnist(data.join("mnist"))?));
+    let images = Shared::new(move || read_mnist(data.join("mnist")));
     let mut jobs = Vec::new();
     let mut add = |case: &str, method: String, rows: Rows, settings: FitSettings| -> Result<()> {
         let key = Key {

@@ -4,15 +4,14 @@ use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_bayes::Noise;
-use burn_bayes_data::{
-    ColumnScale, ImageShape, LabelledImages, MnistImages, Scaling, read_medmnist, read_mnist,
-    stratified_partition,
-};
+use burn_bayes_data::{ColumnScale, Scaling, stratified_partition};
 use rand::{Rng, RngExt};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::random::{generator, shuffled};
+
+use crate::sets::{ImageShape, LabelledImages, MnistImages, read_medmnist, read_mnist};
 
 /// A stream of random numbers.
 const CHOICE: u64 = 0x6368_6f69;
@@ -365,17 +364,12 @@ impl Pictures {
 
 #[cfg(test)]
 mod tests {
-    use burn_bayes_data::read_idx_from;
-
     use super::*;
 
     /// Two pictures of one row of two pixels with three colours.
     fn colours() -> LabelledImages {
         let pixels = [0, 10, 20, 51, 61, 71, 100, 110, 120, 151, 161, 171];
-        let lengths = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3];
-        let images = [&[0, 0, 8, 4], &lengths[..], &pixels[..]].concat();
-        let classes: &[u8] = &[0, 0, 8, 1, 0, 0, 0, 2, 1, 4];
-        read_idx_from((&images[..], "images"), (classes, "classes")).unwrap()
+        LabelledImages::of_arrays((&[2, 1, 2, 3], &pixels), &[1, 4])
     }
 
     #[test]

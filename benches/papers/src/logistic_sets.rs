@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use burn_bayes_data::{Dataset, LibsvmOptions, Presplit, read_libsvm, read_numbers, read_presplit};
-
+use burn_bayes_data::Dataset;
 use burn_bayes_tabular::error::{Result, TabularError};
 
 use super::linear_model::Rows;
+use super::sets::{Presplit, read_libsvm, read_numbers, read_presplit};
 
 /// Where they lie in the data folder.
 pub(crate) const FOLDERS: &[&str] = &["australian_scale", "breast_cancer_scale", "a1a", "usps"];
@@ -15,9 +15,8 @@ pub(crate) const FOLDERS: &[&str] = &["australian_scale", "breast_cancer_scale",
 pub(crate) fn read(folder: &Path, name: &str) -> Result<Presplit> {
     match name {
         "a1a" => {
-            let options = LibsvmOptions::default().with_features(123);
-            let train = read_libsvm(folder.join("a1a/a1a"), &options)?;
-            let test = read_libsvm(folder.join("a1a/a1a.t.gz"), &options)?;
+            let train = read_libsvm(folder.join("a1a/a1a"), 123)?;
+            let test = read_libsvm(folder.join("a1a/a1a.t.gz"), 123)?;
             let levels = train.target_levels()?;
             Ok(Presplit {
                 train: train.with_classes(&levels)?,
@@ -45,7 +44,7 @@ pub(crate) fn read(folder: &Path, name: &str) -> Result<Presplit> {
 }
 
 fn presplit(folder: &Path, name: &str) -> Result<Presplit> {
-    Ok(read_presplit(folder.join(name).join("presplit"), name)?)
+    read_presplit(folder.join(name).join("presplit"), name)
 }
 
 /// The features as they are, and targets −1 and 1 for the two classes.

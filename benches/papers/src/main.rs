@@ -31,6 +31,7 @@ mod report;
 mod results;
 mod run;
 mod sampling;
+mod sets;
 mod shared;
 mod stream;
 mod trust;
@@ -68,6 +69,18 @@ enum Inner {
     /// Compute jobs for another process
     #[command(hide = true)]
     Worker,
+    /// List the data sets, or download one and verify its files by SHA-256
+    Fetch {
+        /// Name of a data set [default: list all]
+        set: Option<String>,
+        /// Folder of all data sets; $BURN_BAYES_DATA, or `data`, by default
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+        /// Mirror to use instead of the public ones, with the file layout of the data folder;
+        /// $BURN_BAYES_MIRROR, if set, by default
+        #[arg(long, value_name = "ADDRESS")]
+        mirror: Option<String>,
+    },
     /// Draw the picture of the book's section on gaps
     GapPicture {
         /// The SVG file
@@ -112,8 +125,6 @@ struct Arguments {
 
 impl Arguments {
     fn request(self) -> Request {
-        let data = self.data;
-        let data = data.or_else(|| std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from));
         Request {
             experiments: self.experiments,
             effort: match self.quick {
@@ -123,11 +134,18 @@ impl Arguments {
             out: self.out,
             only: self.only,
             threads: jobs::threads(self.threads),
-            data: data.unwrap_or_else(|| "data".into()),
+            data: data_folder(self.data),
             skips_missing: self.skip_missing,
             json: self.json,
         }
     }
+}
+
+/// The folder of all data sets: the given one, $BURN_BAYES_DATA or `data`.
+fn data_folder(given: Option<PathBuf>) -> PathBuf {
+    given
+        .or_else(|| std::env::var_os("BURN_BAYES_DATA").map(PathBuf::from))
+        .unwrap_or_else(|| "data".into())
 }
 
 fn main() -> ExitCode {
@@ -166,6 +184,12 @@ fn run(program: Program) -> Result<Vec<String>> {
         Some(Inner::Worker) => {
             console::end_quietly()?;
             jobs::serve::<ExperimentTask>().map(|()| Vec::new())
+        }
+        Some(Inner::Fetch { set, data, mirror }) => {
+            let mirror = mirror.or_else(|| std::env::var("BURN_BAYES_MIRROR").ok());
+            let mirror = mirror.filter(|address| !address.is_empty());
+            sets::run(set.as_deref(), &data_folder(data), mirror)?;
+            Ok(Vec::new())
         }
         Some(Inner::GapPicture { file }) => {
             write_whole(&file, trust::gap_picture()?.as_bytes())?;

@@ -10,7 +10,6 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{NAMED_SETS, NamedSet};
 use burn_bayes_tabular::distinct::distinct;
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::files::{make_folder, write_whole};
@@ -23,6 +22,7 @@ use crate::experiment::{Context, Effort, Experiment};
 use crate::findings::{Finding, Verdict};
 use crate::report::{Report, Row};
 use crate::results::Results;
+use crate::sets::{NAMED_SETS, NamedSet};
 use crate::{e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e12, trust};
 
 /// All experiments, in the order in which they run; those of the papers first.
@@ -196,10 +196,10 @@ fn ways_to(path: &str) -> String {
         .map(|set| set.name)
         .collect();
     match names.is_empty() {
-        true => "place it there by hand: no public copy is known that `data fetch` could bring, and the \
+        true => "place it there by hand: no public copy is known that `papers fetch` could bring, and the \
                  book's chapter on reproducing says what it holds"
             .into(),
-        false => format!("bring it by `burn-bayes data fetch`, which knows {}", names.join(", ")),
+        false => format!("bring it by `papers fetch`, which knows {}", names.join(", ")),
     }
 }
 

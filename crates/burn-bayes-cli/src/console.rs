@@ -134,34 +134,6 @@ impl RowCounter {
     }
 }
 
-/// Shows the progress of a download.
-#[cfg(feature = "fetch")]
-#[derive(Debug)]
-pub(crate) struct ByteCounter(Option<Bar>);
-
-#[cfg(feature = "fetch")]
-impl ByteCounter {
-    /// A counter at zero, for a file of `all` bytes.
-    pub(crate) fn new(name: &str, all: u64) -> Self {
-        let bar = Bar::new("{msg:<24} {wide_bar} {bytes}/{total_bytes} {eta}");
-        match &bar {
-            Some(Bar(bar)) => {
-                bar.set_length(all);
-                bar.set_message(name.to_string());
-            }
-            None => tell(format_args!("{name} ({all} bytes)")),
-        }
-        Self(bar)
-    }
-
-    /// Sets the number of bytes downloaded.
-    pub(crate) fn set(&self, bytes: u64) {
-        if let Some(Bar(bar)) = &self.0 {
-            bar.set_position(bytes);
-        }
-    }
-}
-
 /// Shows the epochs of a fit.
 #[derive(Debug)]
 pub(crate) struct Console {

@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn an_unknown_word_of_a_call_is_found() {
         let page = "burn-bayes keeps\n`burn-bayes fitt`\n```\ncargo run --bin burn-bayes -- fit --epohcs 3\n```\n\
-            `burn-bayes fit --lr=1 --epochs 3 # --x`, `burn-bayes data fetch --help`\n";
+            `burn-bayes fit --lr=1 --epochs 3 # --x`, `burn-bayes data generate --help`\n";
         let mut program = Program::command();
         program.build();
         let unknown = calls(page)

@@ -50,8 +50,6 @@ struct Flag {
     part: Part,
     setting: Setting,
     long: String,
-    /// The former name, a hidden alias.
-    former: Option<String>,
     value: String,
 }
 
@@ -65,7 +63,6 @@ static FLAGS: LazyLock<Vec<Flag>> = LazyLock::new(|| {
         Flag {
             part,
             long: long.map_or_else(|| name.replace('_', "-"), String::from),
-            former: setting.former.map(|former| former.replace('_', "-")),
             value: value.map_or_else(|| name.to_uppercase(), String::from),
             setting,
         }
@@ -180,10 +177,6 @@ impl Flag {
             .allow_hyphen_values(setting.allows_hyphens);
         let option = match setting.alias {
             Some(alias) => option.visible_alias(alias),
-            None => option,
-        };
-        let option = match &self.former {
-            Some(former) => option.alias(former.as_str()),
             None => option,
         };
         match setting.kind {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
-/// An error in reading, preparing, generating or downloading data.
+/// An error in reading, preparing or generating data.
 ///
 /// ```
 /// use burn_bayes_data::{CsvOptions, CsvReader};
@@ -32,7 +32,7 @@ pub struct DataError {
 }
 
 impl DataError {
-    /// Whether the content is invalid, such as a cell, a header, a label or a checksum.
+    /// Whether the content is invalid, such as a cell, a header or a label.
     pub fn is_data(&self) -> bool {
         self.kind == Kind::Data
     }
@@ -46,11 +46,6 @@ impl DataError {
     /// Whether a file could not be read or written.
     pub fn is_io(&self) -> bool {
         self.kind == Kind::Io
-    }
-
-    /// Whether a download failed: no mirror could be reached, or none sent the right file.
-    pub fn is_network(&self) -> bool {
-        self.kind == Kind::Network
     }
 
     /// The file, or another source of the data.
@@ -149,7 +144,7 @@ impl DataError {
                 place,
                 format_args!("damaged bytes ({error})"),
                 "a complete file",
-                "copy or fetch the file again",
+                "copy the file again",
             ),
             io::ErrorKind::NotFound => Self {
                 message: "there is no such file; check the path".into(),
@@ -167,15 +162,6 @@ impl DataError {
                     place: Some(Box::new(place)),
                 }
             }
-        }
-    }
-
-    #[cfg(feature = "fetch")]
-    pub(crate) fn network(source: &str, message: impl fmt::Display) -> Self {
-        Self {
-            message: message.to_string().into(),
-            kind: Kind::Network,
-            place: Some(Box::new(Place::of(source))),
         }
     }
 }
@@ -264,11 +250,6 @@ enum Kind {
     Data,
     Config,
     Io,
-    #[cfg_attr(
-        not(feature = "fetch"),
-        allow(dead_code, reason = "only downloads create it")
-    )]
-    Network,
 }
 
 #[cfg(test)]
@@ -288,7 +269,7 @@ mod tests {
             (error.line(), error.row(), error.column()),
             (Some(7), None, Some("age"))
         );
-        assert!(error.is_data() && !error.is_config() && !error.is_io() && !error.is_network());
+        assert!(error.is_data() && !error.is_config() && !error.is_io());
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub struct PreprocessorConfig {
     pub target_scaling: Scaling,
     /// Maximum number of categories of a column, or of classes of the target. It detects columns of names
     /// or identifiers, which would become a feature for nearly every row.
-    #[serde(default = "max_categories", alias = "most_levels")]
+    #[serde(default = "max_categories")]
     pub max_categories: usize,
     /// The classes of each target in order; if empty, they are those of the training rows, in numerical or alphabetical
     /// order.

@@ -26,18 +26,9 @@ pub(crate) enum Packing {
 impl Packing {
     /// The maximum length of a line in bytes.
     pub(crate) fn longest_line(self) -> usize {
-        self.most(1 << 24)
-    }
-
-    /// The maximum size of an array in bytes; all MNIST and MedMNIST sets of 28 × 28 pixels are smaller.
-    pub(crate) fn largest_array(self) -> usize {
-        self.most(1 << 30)
-    }
-
-    fn most(self, packed: usize) -> usize {
         match self {
             Self::None => usize::MAX,
-            Self::Deflate => packed,
+            Self::Deflate => 1 << 24,
         }
     }
 }
@@ -95,46 +86,6 @@ pub(crate) fn plain<'a>(mut reader: impl Read + 'a, name: &str) -> Result<Plain<
             packing: Packing::None,
         }
     })
-}
-
-/// The lines of a text with their numbers, from 1.
-pub(crate) struct Lines<'a> {
-    bytes: Box<dyn BufRead + 'a>,
-    name: String,
-    longest: usize,
-    number: u64,
-    text: Vec<u8>,
-}
-
-impl<'a> Lines<'a> {
-    pub(crate) fn new(plain: Plain<'a>, name: &str) -> Self {
-        Self {
-            bytes: plain.bytes,
-            name: name.into(),
-            longest: plain.packing.longest_line(),
-            number: 0,
-            text: Vec::new(),
-        }
-    }
-
-    /// The next line; `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<(u64, &str)>, DataError> {
-        self.text.clear();
-        let length = (&mut self.bytes)
-            .take((self.longest as u64).saturating_add(1))
-            .read_until(b'\n', &mut self.text)
-            .map_err(|error| DataError::io(&self.name, &error))?;
-        if length == 0 {
-            return Ok(None);
-        }
-        self.number += 1;
-        let place = || Place::of(&self.name).line(self.number);
-        if length > self.longest {
-            return Err(too_large(place(), "a line", self.longest));
-        }
-        let text = std::str::from_utf8(&self.text).map_err(|_| DataError::not_text(place()))?;
-        Ok(Some((self.number, text)))
-    }
 }
 
 /// Writes `bytes` to a temporary file beside `path`, then renames it.
@@ -232,31 +183,6 @@ mod tests {
         let mut bytes = packed(b"packed text");
         bytes.truncate(bytes.len() - 3);
         assert!(read(&bytes).unwrap_err().is_data());
-    }
-
-    #[test]
-    fn lines_are_counted_from_one() {
-        let mut lines = Lines::new(plain(&b"one\n\nthree"[..], "test").unwrap(), "test");
-        let mut seen = Vec::new();
-        while let Some((number, text)) = lines.next().unwrap() {
-            seen.push((number, text.trim_end().to_string()));
-        }
-        assert_eq!(
-            seen,
-            [(1, "one".into()), (2, String::new()), (3, "three".into())]
-        );
-    }
-
-    #[test]
-    fn a_line_without_end_is_refused_in_a_packed_file_alone() {
-        let text = [b"1 2\n", &[b'3'; (1 << 24) + 1][..]].concat();
-        for (file, expected) in [(packed(&text), Some(2)), (text, None)] {
-            let mut lines = Lines::new(plain(&file[..], "test").unwrap(), "test");
-            lines.next().unwrap();
-            let error = lines.next().err();
-            let line = error.as_ref().and_then(DataError::line);
-            assert_eq!(line, expected, "{error:?}");
-        }
     }
 
     #[test]

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use burn_bayes_eval::{
     BinaryScores, ClassProbabilities, ClassificationTotals, ConformalAps, DrawProbabilities,
-    EvalError, HeldOut, IsotonicCalibration, LabelledProbabilities, RankingTotals,
-    ReliabilityDiagram, RiskCoverage, Temperature, adaptive_calibration_error, auroc,
-    average_precision, brier, classwise_calibration_error, nll, predictive_entropy,
-    smooth_calibration_error, top_label_calibration_error, uniforms, zero_one_losses,
+    EvalError, HeldOut, LabelledProbabilities, RankingTotals, ReliabilityDiagram, RiskCoverage,
+    Temperature, adaptive_calibration_error, auroc, average_precision, brier,
+    classwise_calibration_error, nll, predictive_entropy, smooth_calibration_error,
+    top_label_calibration_error, uniforms, zero_one_losses,
 };
 
 const ROWS: usize = 1_000_000;
@@ -102,15 +102,6 @@ fn main() -> Result<(), EvalError> {
     });
     time("temperature", || {
         Temperature::fit(&HeldOut::for_new_rows(labelled)).map_or(f64::NAN, |t| t.value())
-    });
-    time("isotonic", || {
-        let ids: Vec<usize> = (0..ROWS).collect();
-        let fitted = HeldOut::new(labelled, &ids, &[ROWS])
-            .and_then(|held_out| IsotonicCalibration::fit(&held_out));
-        let new = average.select(&[0]);
-        fitted
-            .and_then(|f| f.apply(&new?))
-            .map_or(f64::NAN, |table| table.row(0)[0])
     });
     time("APS", || {
         let conformal = ConformalAps::calibrate(&labelled, 0.9);

@@ -9,18 +9,17 @@
 //! |---|---|
 //! | How good are the class probabilities? | [`nll`], [`brier`], [`accuracy`], [`ConfusionMatrix`] |
 //! | Are the confidences calibrated? | [`ReliabilityDiagram`], [`smooth_calibration_error`], [`classwise_calibration_error`], [`top_label_calibration_error`], … |
-//! | Are they calibrated in every subgroup? | [`subgroup_calibration`], [`GroupingLoss`] |
-//! | How can a trained model be recalibrated? | [`Temperature`], [`VectorScaling`], [`DirichletCalibration`], [`IsotonicCalibration`], [`BayesianBinning`], …, for regression [`VarianceScaling`], [`QuantileRecalibration`] |
+//! | Are they calibrated in every subgroup? | [`subgroup_calibration`] |
+//! | How can a trained model be recalibrated? | [`Temperature`], [`DrawTemperature`], for regression [`VarianceScaling`] |
 //! | How uncertain is the prediction for a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
 //! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], for regression [`ause`], with a guarantee [`SelectiveBounds`] |
-//! | Does a score separate known from unknown inputs? | [`OutOfDistribution`], [`auroc`], [`average_precision`], [`false_positive_rate_at`]; scores behind one interface, [`UnusualScore`]: [`DrawScore`], [`LogitScore`], [`MahalanobisDistance`], [`NearestFeatures`] |
-//! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`winkler_score`], [`pinball_losses`], of several targets [`JointDraws`] |
+//! | Does a score separate known from unknown inputs? | [`auroc`], [`average_precision`], [`false_positive_rate_at`]; scores behind one interface, [`UnusualScore`]: [`DrawScore`], [`LogitScore`], [`MahalanobisDistance`], [`NearestFeatures`] |
+//! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`winkler_scores`], of several targets [`JointDraws`] |
 //! | How good are predicted counts? | [`PoissonMixture`], [`log_probabilities`], [`poisson_deviances`], [`randomised_pit_values`] |
 //! | Are they calibrated? | [`PredictionIntervals`], [`QuantileCalibration`], [`PitUniformity`], by group [`coverage_by_group`] |
-//! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalRaps`], [`ConformalQuantiles`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`] |
-//! | Which setting keeps any bounded risk below a target? | [`RiskControl`] |
-//! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RegressionTotals`], [`RankingTotals`], [`PatchTotals`] |
-//! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`paired_t_test`], [`wilcoxon_signed_rank`], [`mcnemar`], of several [`holm`] |
+//! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalRaps`], [`ConformalNormalisedResidual`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`] |
+//! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RankingTotals`], [`PatchTotals`] |
+//! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`resampled_t_test`], of several [`holm`] |
 //! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
 //! | Do the members of an ensemble disagree? | [`MemberDisagreement`] |
 //! | Have repeated runs or chains converged to the same distribution? | [`Chains`] |
@@ -71,33 +70,27 @@ mod views;
 
 pub use bounded::Bounded;
 pub use calibration::{
-    GroupingLoss, PitUniformity, QuantileCalibration, QuantilePoint, ReliabilityBin,
-    ReliabilityDiagram, SubgroupCalibration, adaptive_calibration_error,
-    classwise_calibration_error, pit_values, smooth_calibration_error, subgroup_calibration,
-    thresholded_calibration_error, top_label_calibration_error,
+    PitUniformity, QuantileCalibration, QuantilePoint, ReliabilityBin, ReliabilityDiagram,
+    SubgroupCalibration, adaptive_calibration_error, classwise_calibration_error, pit_values,
+    smooth_calibration_error, subgroup_calibration, top_label_calibration_error,
 };
 pub use classification::{
     BinaryScores, ConfusionMatrix, PrecisionRecall, accuracy, auroc, average_precision, brier,
     brier_losses, false_positive_rate_at, log_losses, nll, one_vs_rest_auroc, precision_recall,
     zero_one_losses,
 };
-pub use comparison::{
-    Bootstrap, McNemarTest, PairedLosses, PairedTest, ScoreInterval, holm, mcnemar, paired_t_test,
-    resampled_t_test, wilcoxon_signed_rank,
-};
+pub use comparison::{Bootstrap, PairedLosses, PairedTest, ScoreInterval, holm, resampled_t_test};
 pub use conformal::{
     ConformalAps, ConformalByClass, ConformalCross, ConformalLac, ConformalNormalisedResidual,
-    ConformalQuantiles, ConformalRandomisedAps, ConformalRaps, ConformalResidual, GroupCoverage,
-    Mondrian, PredictionSets, RankPenalty, RiskControl, RiskTest, SetScore, conformal_threshold,
-    coverage_by_group, equal_mass_groups,
+    ConformalRaps, GroupCoverage, Mondrian, PredictionSets, RankPenalty, SetScore,
+    conformal_threshold, coverage_by_group, equal_mass_groups,
 };
 pub use counts::{
     PoissonMixture, TargetedCounts, log_probabilities, poisson_deviances, randomised_pit_values,
 };
 pub use error::EvalError;
 pub use out_of_distribution::{
-    DrawScore, LogitScore, MahalanobisDistance, NearestFeatures, OutOfDistribution, RowOutputs,
-    ScoreWithInterval, UnusualScore,
+    DrawScore, LogitScore, MahalanobisDistance, NearestFeatures, RowOutputs, UnusualScore,
 };
 pub use posterior::{
     Chains, ParetoSmoothing, RankBin, RankDeviation, RankEcdf, RankEcdfPoint,
@@ -105,13 +98,11 @@ pub use posterior::{
 };
 pub use random::uniforms;
 pub use recalibration::{
-    BayesianBinning, DirichletCalibration, DrawTemperature, HeldOut, HistogramBinning,
-    IsotonicCalibration, MatrixScaling, OffDiagonalPenalty, QuantileRecalibration, RowView,
-    Temperature, VarianceScaling, VectorScaling, check_disjoint_rows, most_likely_noise_precision,
+    DrawTemperature, HeldOut, RowView, Temperature, VarianceScaling, most_likely_noise_precision,
 };
 pub use regression::{
     JointDraws, PredictionIntervals, crps, crps_gaussian, crps_losses, joint_log_densities,
-    log_densities, mixture_nll, pinball_losses, quantiles, rmse, winkler_score, winkler_scores,
+    log_densities, mixture_nll, quantiles, rmse, winkler_scores,
 };
 pub use selective::{
     BoundedPoint, OperatingPoint, ReferralRow, ReferralScore, RiskCoverage, RiskCoveragePoint,
@@ -119,12 +110,11 @@ pub use selective::{
     referral_table, referral_table_of_class,
 };
 pub use streaming::{
-    BoundedAuroc, ClassificationScores, ClassificationTotals, IntervalScores, PatchTotals,
-    RankingTotals, RegressionScores, RegressionTotals,
+    BoundedAuroc, ClassificationScores, ClassificationTotals, PatchTotals, RankingTotals,
 };
 pub use uncertainty::{
     MemberDisagreement, expected_entropy, least_confidence, max_probability, model_disagreement,
-    mutual_information, predictive_entropy, variation_ratio, vote_disagreement,
+    mutual_information, predictive_entropy, variation_ratio,
 };
 pub use views::{
     ClassProbabilities, DrawProbabilities, GaussianMixture, LabelledDraws, LabelledProbabilities,

@@ -63,7 +63,7 @@ impl From<DataError> for TabularError {
         let message = error.to_string();
         if error.is_config() {
             Self::Usage(message)
-        } else if error.is_io() || error.is_network() {
+        } else if error.is_io() {
             Self::System(io::Error::other(message))
         } else {
             Self::Data(message)

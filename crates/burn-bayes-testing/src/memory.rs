@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 /// Fails if `read` takes more memory than buffers and a generous amount per byte.
 pub fn bounded<T>(bytes: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<T, TestCaseError> {
-    /// Text buffers, the state of a decoder, and the cells of a libsvm file with few entries.
+    /// Text buffers and the state of a decoder.
     const BUFFERS: usize = 1 << 20;
     /// A column with one cell of one byte has a name, an entry in tables of names, and vectors.
     const FOR_A_BYTE: usize = 1 << 10;

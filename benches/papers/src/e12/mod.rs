@@ -5,14 +5,13 @@ mod lenet;
 
 use std::sync::Arc;
 
-use burn_bayes_data::{MnistImages, read_mnist};
-
 use burn_bayes_tabular::error::Result;
 
 use super::experiment::{Column, Context, Effort, Experiment, Job, Key};
 use super::findings::{Finding, least_of};
 use super::images::{Parts, Pictures};
 use super::results::Results;
+use super::sets::{MnistImages, read_mnist};
 use super::shared::Shared;
 use fit::{Fit, Learned};
 
@@ -62,7 +61,7 @@ const REFINED: f64 = 0.259;
 
 fn jobs(context: &Context) -> Result<Vec<Job>> {
     let data = context.data.join("fashion_mnist");
-    let images = Shared::new(move || Ok(read_mnist(&data)?));
+    let images = Shared::new(move || read_mnist(&data));
     let cases: &[(&str, [usize; 3])] = match context.effort {
         Effort::Full => &[
             (TEST, [60_000, 0, 10_000]),

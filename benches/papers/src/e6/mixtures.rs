@@ -1,7 +1,7 @@
 //! Mixtures of several fits. A fifth of the training rows of a split chooses among settings, each fitted once to the others;
 //! the members of the mixture are fitted to all training rows.
 
-use burn_bayes_data::{KFold, UciFolder};
+use burn_bayes_data::KFold;
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
@@ -12,6 +12,7 @@ use super::protocols::label;
 use super::sets::Set;
 use super::{NLL, measures};
 use crate::experiment::{Effort, Measures};
+use crate::sets::UciFolder;
 
 /// The mixtures' names in the table.
 pub(super) const MIXTURES: [&str; 3] =

@@ -12,7 +12,7 @@ mod sets;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use burn_bayes_data::{KFold, UciFolder};
+use burn_bayes_data::KFold;
 
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::scores::HoldoutScore;
@@ -20,6 +20,7 @@ use burn_bayes_tabular::search::{DIVERGED, Fold};
 use burn_bayes_tabular::settings::{FitSettings, NoisePrecision, PriorPrecision};
 
 use super::experiment::{Column, Context, Experiment, Job, Key, Measures};
+use crate::sets::UciFolder;
 pub(crate) use gap::GAP;
 use mixtures::mixtures;
 use protocols::{Protocol, protocols};

@@ -9,12 +9,12 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{ClassificationOutput, TrainOutput, TrainStep};
 use burn_bayes::Noise;
 use burn_bayes::graph::losses;
-use burn_bayes_data::ImageShape;
 use rand::Rng;
 
 use burn_bayes_tabular::random::{first_weights, generator};
 
 use crate::images::ImageBatch;
+use crate::sets::ImageShape;
 
 /// Channels of the two convolutions.
 const CHANNELS: [usize; 2] = [8, 16];

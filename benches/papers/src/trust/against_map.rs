@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use burn_bayes_data::{
-    CsvOptions, Dataset, Preprocessor, PreprocessorConfig, Scaling, Split, Task, UciFolder,
-    partition, read_csv, stratified_partition,
+    CsvOptions, Dataset, Preprocessor, PreprocessorConfig, Scaling, Split, Task, partition,
+    read_csv, stratified_partition,
 };
 
 use burn_bayes_tabular::engine::{Unobserved, fit};
@@ -21,6 +21,7 @@ use super::{FAILED_COLUMN, NLL, NLL_COLUMN, or_diverged};
 use crate::experiment::{Column, Context, Experiment};
 use crate::findings::{Finding, least_of};
 use crate::results::Results;
+use crate::sets::UciFolder;
 use crate::shared::Shared;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -1,5 +1,8 @@
 //! The program as people run it: parts that add up, what cannot be measured, processes, interruptions.
 
+#[cfg(feature = "fetch")]
+mod fetch;
+
 use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -81,6 +84,22 @@ fn what_cannot_be_measured_is_an_error() {
         assert_eq!(output.status.code(), Some(code), "{message}");
         assert!(message.contains(words), "{message}");
     }
+}
+
+#[test]
+fn sets_are_listed_with_what_is_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = papers(&folder, "fetch --data nowhere").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for name in ["energy", "boston"] {
+        assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
+    }
+    assert!(!text.contains(" here "), "{text}");
+    let output = papers(&folder, "fetch nosuchset --data nowhere").output();
+    let output = output.unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("nosuchset"), "{message}");
 }
 
 #[test]

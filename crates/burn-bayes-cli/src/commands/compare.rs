@@ -30,10 +30,10 @@ pub(crate) struct Arguments {
     )]
     methods: Vec<Method>,
     /// Number of random re-splits of the rows, each with another seed for the fits
-    #[arg(long, alias = "seeds", value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
     /// Number of cross-validation folds; each is the test set once
-    #[arg(long, alias = "splits", value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5)]
     folds: usize,
     /// File of new rows, for which every method predicts intervals of numbers by cross-validation (CV+)
     #[arg(long, value_name = "FILE", requires = "conformal")]

@@ -123,7 +123,7 @@ fn methods_of_counts_are_compared_and_ensembles_fitted() {
     place.write("known.csv", &visits(1).0);
     let fit = "--data known.csv --target visits --task counts --ignore ward --epochs 5 --seed 1";
     let text = place.output(&format!(
-        "compare {fit} --model mlp:4 --methods vifa,laplace,map --seeds 2 --out compared"
+        "compare {fit} --model mlp:4 --methods vifa,laplace,map --repeats 2 --out compared"
     ));
     assert!(
         text.contains("deviance") && text.contains("laplace"),

@@ -502,35 +502,6 @@ fn codes_are_categories_and_words_are_missing_where_options_say_so() {
 }
 
 #[test]
-fn names_of_the_previous_version_still_work() {
-    let place = Workplace::with_moons();
-    place.output(&format!(
-        "{MOONS} --missing-words -9,none --most-levels 50 --out run"
-    ));
-    let config = place.read("run/config.toml");
-    for line in ["max_categories = 50", "na_values = ["] {
-        assert!(config.contains(line), "{config}");
-    }
-    let former = config.replace("max_categories", "most_levels");
-    let former = former.replace("na_values", "missing_words");
-    place.write("former.toml", &former);
-    place.output("fit --config former.toml --out again");
-    assert_eq!(
-        place.read("again/preprocessor.toml"),
-        place.read("run/preprocessor.toml")
-    );
-
-    let predictions = place.output("predict run moons.csv");
-    std::fs::rename(place.path("run/model.toml"), place.path("run/learnt.toml")).unwrap();
-    assert_eq!(place.output("predict run moons.csv"), predictions);
-
-    place.output(
-        "compare --data moons.csv --target kind --task classification --methods map,vifa --epochs 1 \
-         --draws 2 --seeds 1 --splits 2 --out compared",
-    );
-}
-
-#[test]
 #[cfg(unix)]
 fn rows_may_come_through_a_pipe() {
     let place = Workplace::with_moons();

@@ -9,7 +9,6 @@ mod device;
 mod divergence;
 mod ensemble;
 mod evaluate;
-mod fetch;
 mod fit;
 mod function_prior;
 mod plan;

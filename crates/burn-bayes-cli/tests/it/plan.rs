@@ -57,32 +57,20 @@ fn a_single_step_takes_time() {
 }
 
 #[test]
-fn sets_are_listed_with_what_is_here() {
+fn generated_sets_are_listed() {
     let place = Workplace::new();
-    let text = place.output("data list --data nowhere");
-    for name in ["energy", "boston"] {
+    let text = place.output("data list");
+    for name in ["patients", "two-moons"] {
         assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
     }
-    assert!(!text.lines().any(|line| line.contains(" here ")), "{text}");
-    let listed: Value =
-        serde_json::from_str(&place.output("data list --json --data nowhere")).unwrap();
-    let sets = listed["sets"].as_array().unwrap();
-    assert!(
-        sets.iter()
-            .any(|set| set["name"] == "energy" && set["is_here"] == false)
+    let listed: Value = serde_json::from_str(&place.output("data list --json")).unwrap();
+    assert_eq!(listed["sets"][1]["target"], "ill");
+    let (code, message) = place.failure("data generate nosuchset");
+    assert_eq!(
+        (code, message.contains("nosuchset")),
+        (2, true),
+        "{message}"
     );
-    assert_eq!(listed["generated"][1]["target"], "ill");
-    for command in [
-        "data fetch nosuchset --data nowhere",
-        "data generate nosuchset",
-    ] {
-        let (code, message) = place.failure(command);
-        assert_eq!(
-            (code, message.contains("nosuchset")),
-            (2, true),
-            "{message}"
-        );
-    }
 }
 
 #[test]

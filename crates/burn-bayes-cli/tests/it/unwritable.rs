@@ -34,10 +34,6 @@ fn places_that_cannot_be_written() {
         ("predict run moons.csv --output run", "run"),
         ("evaluate run moons.csv --report file/page", "file"),
         ("demo --out file/demo", "file"),
-        (
-            "data fetch energy --data file --mirror http://127.0.0.1:9",
-            "energy",
-        ),
     ] {
         check(&place, arguments, &[word]);
     }

@@ -1,18 +1,16 @@
 //! Calibration errors over bins of equally many rows, by class or by predicted class.
 //!
 //!   ACE        (1/C) Σ_c (1/B) Σ_b |frequency of class c − mean p_c| over B bins of equally many rows
-//!   TACE       the same over the rows with p_c ≥ ε only
 //!   top label  Σ_c (N_c/N) ECE of the rows that are predicted as class c, with B bins each
 //!
 //! If there are not B equal bins, each bin has the weight of its rows. Tied probabilities at the
 //! edge of a bin share their frequency, so the result does not depend on the order of rows.
 //!
-//! Better than the equal-width errors: ACE and TACE have no nearly empty bins, and TACE is not
-//! dominated by the many classes that are almost impossible. The top-label error conditions on the
+//! Better than the equal-width errors: ACE has no nearly empty bins. The top-label error conditions on the
 //! predicted class, which a user sees: a model may be calibrated on average over predicted classes
-//! and for none of them. All are in [0, 1], and biased upwards for few rows per bin.
+//! and for none of them. Both are in [0, 1], and biased upwards for few rows per bin.
 //!
-//! References: J. Nixon et al., "Measuring calibration in deep learning" (2019), for ACE and TACE;
+//! References: J. Nixon et al., "Measuring calibration in deep learning" (2019), for ACE;
 //! C. Gupta and A. Ramdas, "Top-label calibration and multiclass-to-binary reductions" (2022).
 
 use crate::calibration::reliability::{Outcome, outcomes, sorted_with_common_accuracy};
@@ -39,25 +37,16 @@ pub fn adaptive_calibration_error(
     bins: usize,
 ) -> Result<f64, EvalError> {
     check::rows_for_bins(labelled.labels().len(), bins)?;
-    thresholded(labelled, bins, 0.0)
-}
-
-/// TACE: [`adaptive_calibration_error`] over the probabilities of at least `threshold`, usually
-/// 0.01.
-///
-/// A class with fewer such rows than bins has one bin per row, and a class without one counts as 0.
-///
-/// # Errors
-/// A config error if `bins` is zero or `threshold` is not in (0, 1); a data error if there are
-/// fewer rows than bins.
-pub fn thresholded_calibration_error(
-    labelled: &LabelledProbabilities<'_>,
-    bins: usize,
-    threshold: f64,
-) -> Result<f64, EvalError> {
-    check::open_unit("threshold", threshold)?;
-    check::rows_for_bins(labelled.labels().len(), bins)?;
-    thresholded(labelled, bins, threshold)
+    let classes = labelled.probabilities().classes();
+    let of_class = |class: usize| {
+        let outcomes = labelled.iter().map(|(row, label)| Outcome {
+            confidence: row[class],
+            hit: if label == class { 1.0 } else { 0.0 },
+        });
+        let outcomes: Vec<Outcome> = outcomes.collect();
+        sum_of_gaps(&outcomes, bins) / outcomes.len() as f64
+    };
+    Ok((0..classes).map(of_class).sum::<f64>() / classes as f64)
 }
 
 /// The error of the confidence among the rows with the same predicted class, averaged over rows.
@@ -92,23 +81,6 @@ pub fn top_label_calibration_error(
     Ok(total / rows as f64)
 }
 
-fn thresholded(
-    labelled: &LabelledProbabilities<'_>,
-    bins: usize,
-    threshold: f64,
-) -> Result<f64, EvalError> {
-    let classes = labelled.probabilities().classes();
-    let of_class = |class: usize| {
-        let outcomes = labelled.iter().map(|(row, label)| Outcome {
-            confidence: row[class],
-            hit: if label == class { 1.0 } else { 0.0 },
-        });
-        let outcomes: Vec<Outcome> = outcomes.filter(|o| o.confidence >= threshold).collect();
-        sum_of_gaps(&outcomes, bins) / outcomes.len().max(1) as f64
-    };
-    Ok((0..classes).map(of_class).sum::<f64>() / classes as f64)
-}
-
 /// Σ_b n_b |acc_b − conf_b| over bins of equally many rows.
 fn sum_of_gaps(outcomes: &[Outcome], bins: usize) -> f64 {
     let sorted = sorted_with_common_accuracy(outcomes);
@@ -137,9 +109,6 @@ mod tests {
         // Predicted as 0: .65 against 1/2; predicted as 1: .85 against 1.
         let found = top_label_calibration_error(&labelled, 1).unwrap();
         assert!((found - 0.15).abs() < 1e-15, "{found}");
-        // Above .35 class 0 has (.6, .7), class 1 has (.4, .8, .9): gaps .15 and .3/3.
-        let found = thresholded_calibration_error(&labelled, 1, 0.35).unwrap();
-        assert!((found - (0.15 + 0.9 / 3.0) / 3.0).abs() < 1e-15, "{found}");
     }
 
     #[test]
@@ -147,10 +116,6 @@ mod tests {
         let table = ClassProbabilities::new(&[1.0, 0.0, 1.0, 0.0], 2, 2).unwrap();
         let labelled = LabelledProbabilities::new(&table, &[0, 0]).unwrap();
         assert_eq!(top_label_calibration_error(&labelled, 2).unwrap(), 0.0);
-        assert_eq!(
-            thresholded_calibration_error(&labelled, 2, 0.5).unwrap(),
-            0.0
-        );
         let error = adaptive_calibration_error(&labelled, 3).unwrap_err();
         assert!(
             error.is_data() && error.to_string().contains("fewer bins"),
@@ -161,9 +126,5 @@ mod tests {
                 .unwrap_err()
                 .is_config()
         );
-        for threshold in [0.0, 1.0, f64::NAN] {
-            let found = thresholded_calibration_error(&labelled, 1, threshold);
-            assert!(found.unwrap_err().is_config());
-        }
     }
 }

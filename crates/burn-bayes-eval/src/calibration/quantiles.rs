@@ -10,14 +10,12 @@
 //!
 //!   p̂_j = (1/N) #{r : u_r ≤ p_j},
 //!
-//! and the quantile calibration error is a norm of p̂ − p over the levels.
+//! and the quantile calibration error is the mean of |p̂ − p| over the levels.
 //!
 //! References: A. P. Dawid, "Statistical theory: the prequential approach" (1984), for the
 //! transform; V. Kuleshov, N. Fenner and S. Ermon, "Accurate uncertainties for deep learning using
-//! calibrated regression" (2018), for p̂. They use a sum of squares; the root of their mean is
-//! [`QuantileCalibration::root_mean_square_error`].
+//! calibrated regression" (2018), for p̂. They use a sum of squares.
 
-use crate::Bounded;
 use crate::check;
 use crate::error::EvalError;
 use crate::order::mean;
@@ -42,7 +40,7 @@ pub fn pit_values(targeted: &TargetedMixture<'_>) -> Vec<f64> {
     })
 }
 
-/// Nominal and observed frequencies of quantiles, and the resulting calibration errors.
+/// Nominal and observed frequencies of quantiles, and the resulting calibration error.
 ///
 /// ```
 /// use burn_bayes_eval::QuantileCalibration;
@@ -101,25 +99,11 @@ impl QuantileCalibration {
 
     /// Mean over levels of |p̂ − p|.
     pub fn mean_absolute_error(&self) -> f64 {
-        mean(&self.gaps())
-    }
-
-    /// Root of the mean over levels of (p̂ − p)².
-    pub fn root_mean_square_error(&self) -> f64 {
-        let squares: Vec<f64> = self.gaps().iter().map(|gap| gap * gap).collect();
-        mean(&squares).sqrt()
-    }
-
-    /// Largest |p̂ − p| of a level.
-    pub fn maximum_error(&self) -> f64 {
-        self.gaps().into_iter().fold(0.0, f64::at_least)
-    }
-
-    fn gaps(&self) -> Vec<f64> {
-        self.points
+        let gaps = self
+            .points
             .iter()
-            .map(|point| (point.observed - point.level).abs())
-            .collect()
+            .map(|point| (point.observed - point.level).abs());
+        mean(&gaps.collect::<Vec<f64>>())
     }
 }
 
@@ -130,9 +114,7 @@ mod tests {
     #[test]
     fn evenly_spread_transforms_are_calibrated() {
         let calibration = QuantileCalibration::new(&[0.75, 0.25, 0.5, 1.0], 3).unwrap();
-        assert_eq!(calibration.maximum_error(), 0.0);
         assert_eq!(calibration.mean_absolute_error(), 0.0);
-        assert_eq!(calibration.root_mean_square_error(), 0.0);
     }
 
     #[test]
@@ -140,11 +122,6 @@ mod tests {
         // Half the mass at 0, half at 1: p̂ = .5 at .25, .5, .75.
         let calibration = QuantileCalibration::new(&[0.0, 1.0], 3).unwrap();
         assert_eq!(calibration.mean_absolute_error(), 0.5 / 3.0);
-        assert_eq!(
-            calibration.root_mean_square_error(),
-            (0.125f64 / 3.0).sqrt()
-        );
-        assert_eq!(calibration.maximum_error(), 0.25);
     }
 
     #[test]

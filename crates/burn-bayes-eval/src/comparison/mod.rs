@@ -6,7 +6,4 @@ mod paired;
 
 pub use bootstrap::{Bootstrap, ScoreInterval};
 pub use multiple::holm;
-pub use paired::{
-    McNemarTest, PairedLosses, PairedTest, mcnemar, paired_t_test, resampled_t_test,
-    wilcoxon_signed_rank,
-};
+pub use paired::{PairedLosses, PairedTest, resampled_t_test};

@@ -26,16 +26,18 @@ use crate::special::binomial;
 /// A conformal method for each group of rows.
 ///
 /// ```
-/// use burn_bayes_eval::{ConformalResidual, Mondrian};
+/// use burn_bayes_eval::{ConformalNormalisedResidual, Mondrian};
 ///
 /// let (predicted, targets) = ([0.0; 6], [1.0, 1.0, 1.0, 5.0, 5.0, 5.0]);
 /// let pick = |of: &[f64], rows: &[usize]| rows.iter().map(|&row| of[row]).collect::<Vec<_>>();
 /// let mondrian = Mondrian::calibrate(&[0, 0, 0, 1, 1, 1], |rows| {
-///     ConformalResidual::calibrate(&pick(&predicted, rows), &pick(&targets, rows), 0.7)
+///     let (predicted, targets) = (pick(&predicted, rows), pick(&targets, rows));
+///     ConformalNormalisedResidual::calibrate(&predicted, &vec![1.0; rows.len()], &targets, 0.7)
 /// })?;
 /// let new = [10.0, 20.0];
-/// let intervals =
-///     mondrian.intervals(&[1, 0], |conformal, rows| conformal.intervals(&pick(&new, rows)))?;
+/// let intervals = mondrian.intervals(&[1, 0], |conformal, rows| {
+///     conformal.intervals(&pick(&new, rows), &vec![1.0; rows.len()])
+/// })?;
 /// assert_eq!((intervals.lower(), intervals.upper()), (&[5.0, 19.0][..], &[15.0, 21.0][..]));
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```

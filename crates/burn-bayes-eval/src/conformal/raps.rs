@@ -60,7 +60,7 @@ impl ConformalRaps {
         penalty: RankPenalty,
     ) -> Result<Self, EvalError> {
         penalty.check()?;
-        let calibrated = Calibrated::new(calibration, level, |_, row| penalty.scores(row))?;
+        let calibrated = Calibrated::new(calibration, level, |row| penalty.scores(row))?;
         Ok(Self {
             calibrated,
             penalty,
@@ -81,7 +81,7 @@ impl ConformalRaps {
         probabilities: &ClassProbabilities<'_>,
     ) -> Result<PredictionSets, EvalError> {
         self.calibrated
-            .sets(probabilities, |_, row| self.penalty.scores(row))
+            .sets(probabilities, |row| self.penalty.scores(row))
     }
 }
 
@@ -101,7 +101,7 @@ impl RankPenalty {
     fn scores(self, probabilities: &[f64]) -> Vec<f64> {
         let mut order: Vec<usize> = (0..probabilities.len()).collect();
         order.sort_by(|&a, &b| compare(probabilities[b], probabilities[a]));
-        let mut scores = mass(probabilities, 0.0);
+        let mut scores = mass(probabilities);
         for (rank, class) in order.into_iter().enumerate().skip(self.free_classes) {
             scores[class] += self.weight * (rank + 1 - self.free_classes) as f64;
         }
@@ -212,7 +212,7 @@ impl SetScore {
     fn of(self, probabilities: &[f64]) -> Vec<f64> {
         match self {
             Self::Lac => ambiguity(probabilities),
-            Self::Aps => mass(probabilities, 0.0),
+            Self::Aps => mass(probabilities),
             Self::Raps(penalty) => penalty.scores(probabilities),
         }
     }
@@ -234,10 +234,7 @@ mod tests {
             weight: 0.0,
             free_classes: 0,
         };
-        assert_eq!(
-            none.scores(&[0.25, 0.5, 0.25]),
-            mass(&[0.25, 0.5, 0.25], 0.0)
-        );
+        assert_eq!(none.scores(&[0.25, 0.5, 0.25]), mass(&[0.25, 0.5, 0.25]));
     }
 
     #[test]

@@ -7,7 +7,6 @@
 //! | [`ConformalLac`] | 1 − p_c | smallest on average; may be empty for uncertain rows |
 //! | [`ConformalAps`] | π_c | larger for uncertain rows |
 //! | [`ConformalRaps`](crate::ConformalRaps) | π_c + λ·max(0, rank of c − k) | as APS, without the long tails of a noisy model |
-//! | [`ConformalRandomisedAps`] | π_c − u·p_c, one uniform u per row | as APS, with exact instead of conservative coverage |
 //!
 //! The threshold q̂ is the [`conformal_threshold`] of the scores of the true classes of the
 //! calibration rows. A set contains the classes whose score is at most q̂. Empty sets are not
@@ -62,27 +61,6 @@ pub struct ConformalLac(Calibrated);
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ConformalAps(Calibrated);
 
-/// Randomised adaptive prediction sets: the last class is included at random, so that coverage is
-/// exact.
-///
-/// The uniform numbers are arguments, one per row; [`uniforms`](crate::uniforms) generates them
-/// from a seed. Calibration and prediction need independent numbers: use different seeds.
-///
-/// ```
-/// use burn_bayes_eval::{
-///     ClassProbabilities, ConformalRandomisedAps, LabelledProbabilities, uniforms,
-/// };
-///
-/// let calibration = ClassProbabilities::binary(&[0.75, 0.75, 0.75])?;
-/// let labelled = LabelledProbabilities::new(&calibration, &[1, 1, 0])?;
-/// let conformal = ConformalRandomisedAps::calibrate(&labelled, 0.5, &uniforms(3, 1))?;
-/// let sets = conformal.sets(&calibration, &uniforms(3, 2))?;
-/// assert!(sets.mean_size() <= 2.0);
-/// # Ok::<(), burn_bayes_eval::EvalError>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ConformalRandomisedAps(Calibrated);
-
 impl ConformalLac {
     /// Computes the threshold at which sets contain the true class with probability `level`.
     ///
@@ -92,7 +70,7 @@ impl ConformalLac {
         calibration: &LabelledProbabilities<'_>,
         level: f64,
     ) -> Result<Self, EvalError> {
-        Calibrated::new(calibration, level, |_, row| ambiguity(row)).map(Self)
+        Calibrated::new(calibration, level, ambiguity).map(Self)
     }
 
     /// The largest 1 − p_c of a class in a set.
@@ -108,7 +86,7 @@ impl ConformalLac {
         &self,
         probabilities: &ClassProbabilities<'_>,
     ) -> Result<PredictionSets, EvalError> {
-        self.0.sets(probabilities, |_, row| ambiguity(row))
+        self.0.sets(probabilities, ambiguity)
     }
 }
 
@@ -121,7 +99,7 @@ impl ConformalAps {
         calibration: &LabelledProbabilities<'_>,
         level: f64,
     ) -> Result<Self, EvalError> {
-        Calibrated::new(calibration, level, |_, row| mass(row, 0.0)).map(Self)
+        Calibrated::new(calibration, level, mass).map(Self)
     }
 
     /// The largest π_c of a class in a set.
@@ -137,47 +115,11 @@ impl ConformalAps {
         &self,
         probabilities: &ClassProbabilities<'_>,
     ) -> Result<PredictionSets, EvalError> {
-        self.0.sets(probabilities, |_, row| mass(row, 0.0))
+        self.0.sets(probabilities, mass)
     }
 }
 
-impl ConformalRandomisedAps {
-    /// Computes the threshold at which sets contain the true class with probability `level`.
-    ///
-    /// # Errors
-    /// A config error if the level is not strictly between 0 and 1; a data error if there is not
-    /// one number in [0, 1] per row.
-    pub fn calibrate(
-        calibration: &LabelledProbabilities<'_>,
-        level: f64,
-        uniforms: &[f64],
-    ) -> Result<Self, EvalError> {
-        check_uniforms(uniforms, calibration.labels().len())?;
-        Calibrated::new(calibration, level, |index, row| mass(row, uniforms[index])).map(Self)
-    }
-
-    /// The largest π_c − u·p_c of a class in a set.
-    pub fn threshold(&self) -> f64 {
-        self.0.threshold()
-    }
-
-    /// The prediction sets of new rows.
-    ///
-    /// # Errors
-    /// A data error if the number of classes is not that of the calibration rows, or there is not
-    /// one number in [0, 1] per row.
-    pub fn sets(
-        &self,
-        probabilities: &ClassProbabilities<'_>,
-        uniforms: &[f64],
-    ) -> Result<PredictionSets, EvalError> {
-        check_uniforms(uniforms, probabilities.rows())?;
-        self.0
-            .sets(probabilities, |index, row| mass(row, uniforms[index]))
-    }
-}
-
-/// The common part of the methods; scores are a function of the row's index and probabilities.
+/// The common part of the methods; scores are a function of the row's probabilities.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Calibrated {
     threshold: f64,
@@ -188,12 +130,10 @@ impl Calibrated {
     pub(super) fn new(
         calibration: &LabelledProbabilities<'_>,
         level: f64,
-        scores: impl Fn(usize, &[f64]) -> Vec<f64>,
+        scores: impl Fn(&[f64]) -> Vec<f64>,
     ) -> Result<Self, EvalError> {
-        let rows = calibration.iter().enumerate();
-        let of_truth: Vec<f64> = rows
-            .map(|(index, (row, label))| scores(index, row)[label])
-            .collect();
+        let rows = calibration.iter();
+        let of_truth: Vec<f64> = rows.map(|(row, label)| scores(row)[label]).collect();
         Ok(Self {
             threshold: conformal_threshold(&of_truth, level)?,
             classes: calibration.probabilities().classes(),
@@ -207,7 +147,7 @@ impl Calibrated {
     pub(super) fn sets(
         &self,
         probabilities: &ClassProbabilities<'_>,
-        scores: impl Fn(usize, &[f64]) -> Vec<f64>,
+        scores: impl Fn(&[f64]) -> Vec<f64>,
     ) -> Result<PredictionSets, EvalError> {
         if probabilities.classes() != self.classes {
             return Err(EvalError::data(
@@ -218,9 +158,9 @@ impl Calibrated {
                 "calibrated with another model or data set",
             ));
         }
-        let rows = probabilities.iter().enumerate();
-        let held = rows
-            .flat_map(|(index, row)| scores(index, row))
+        let held = probabilities
+            .iter()
+            .flat_map(scores)
             .map(|score| score <= self.threshold)
             .collect();
         Ok(PredictionSets {
@@ -238,26 +178,17 @@ pub(super) fn ambiguity(probabilities: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// π_c − u·p_c of every class.
-pub(super) fn mass(probabilities: &[f64], u: f64) -> Vec<f64> {
+/// π_c of every class.
+pub(super) fn mass(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|&a, &b| compare(probabilities[b], probabilities[a]));
     let mut scores = vec![0.0; probabilities.len()];
     let mut cumulated = 0.0;
     for class in order {
         cumulated += probabilities[class];
-        scores[class] = cumulated - u * probabilities[class];
+        scores[class] = cumulated;
     }
     scores
-}
-
-fn check_uniforms(uniforms: &[f64], rows: usize) -> Result<(), EvalError> {
-    check::same_length("uniform numbers", uniforms.len(), rows)?;
-    check::unit(
-        "uniform numbers",
-        uniforms,
-        "numbers from another distribution",
-    )
 }
 
 /// One set of classes per row.
@@ -351,9 +282,8 @@ mod tests {
 
     #[test]
     fn equally_probable_classes_stand_by_index() {
-        assert_eq!(mass(&[0.25, 0.5, 0.25], 0.0), [0.75, 0.5, 1.0]);
-        assert_eq!(mass(&[0.25, 0.5, 0.25], 0.5), [0.625, 0.25, 0.875]);
-        assert_eq!(mass(&[1.0], 0.25), [0.75]);
+        assert_eq!(mass(&[0.25, 0.5, 0.25]), [0.75, 0.5, 1.0]);
+        assert_eq!(mass(&[1.0]), [1.0]);
     }
 
     #[test]
@@ -392,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_other_classes_labels_and_uniforms() {
+    fn rejects_other_classes_and_labels() {
         let table = ClassProbabilities::binary(&[0.4, 0.8]).unwrap();
         let labelled = LabelledProbabilities::new(&table, &[0, 1]).unwrap();
         let three = ClassProbabilities::new(&[0.2, 0.3, 0.5], 1, 3).unwrap();
@@ -403,11 +333,6 @@ mod tests {
         assert_eq!(sets.coverage(&[0, 2]).unwrap_err().row(), Some(1));
         assert!(!sets.contains(0, 2) && !sets.contains(2, 0) && !sets.contains(usize::MAX, 1));
 
-        let randomised =
-            |uniforms: &[f64]| ConformalRandomisedAps::calibrate(&labelled, 0.5, uniforms);
-        assert!(randomised(&[0.5]).unwrap_err().is_data());
-        assert_eq!(randomised(&[0.5, 1.5]).unwrap_err().row(), Some(1));
-        assert_eq!(randomised(&[f64::NAN, 0.5]).unwrap_err().row(), Some(0));
         for level in [0.0, 1.0] {
             assert!(
                 ConformalLac::calibrate(&labelled, level)

@@ -26,7 +26,7 @@ use crate::order::{compare, rank};
 /// The threshold q̂ that new rows' scores must not exceed.
 ///
 /// [`ConformalLac`](crate::ConformalLac), [`ConformalAps`](crate::ConformalAps),
-/// [`ConformalResidual`](crate::ConformalResidual) and their relatives compute their own scores;
+/// [`ConformalCross`](crate::ConformalCross) and their relatives compute their own scores;
 /// this function is for custom scores.
 ///
 /// ```

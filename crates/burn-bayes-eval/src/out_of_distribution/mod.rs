@@ -1,11 +1,9 @@
-//! Scores of unusual inputs, and how well they are detected.
+//! Scores of unusual inputs.
 
-mod detection;
 mod features;
 mod outputs;
 mod scores;
 
-pub use detection::{OutOfDistribution, ScoreWithInterval};
 pub use features::{MahalanobisDistance, NearestFeatures};
 pub use outputs::{RowOutputs, UnusualScore};
 pub use scores::{DrawScore, LogitScore};

@@ -13,8 +13,8 @@ use crate::views::DrawProbabilities;
 ///
 /// ```
 /// use burn_bayes_eval::{
-///     DrawProbabilities, DrawScore, LogitScore, MahalanobisDistance, NearestFeatures, OutOfDistribution, RowOutputs,
-///     UnusualScore,
+///     BinaryScores, DrawProbabilities, DrawScore, LogitScore, MahalanobisDistance, NearestFeatures, RowOutputs,
+///     UnusualScore, auroc,
 /// };
 ///
 /// // Four training rows, and the outputs of one draw for two known and two unusual rows.
@@ -30,8 +30,10 @@ use crate::views::DrawProbabilities;
 ///
 /// let scores: [&dyn UnusualScore; 4] =
 ///     [&DrawScore::PredictiveEntropy, &LogitScore::Energy, &distance, &nearest];
-/// let found = OutOfDistribution::of_scores(&scores, &known, &unusual, 100, 1, 0.95)?;
-/// assert!(found.iter().all(|found| found.auroc.estimate == 1.0));
+/// for score in scores {
+///     let separated = BinaryScores::separating(&score.of_outputs(&known)?, &score.of_outputs(&unusual)?)?;
+///     assert_eq!(auroc(&separated), 1.0);
+/// }
 /// assert_eq!(scores[2].name(), "Mahalanobis distance");
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
@@ -127,11 +129,8 @@ impl UnusualScore for DrawScore {
         match self {
             Self::LeastConfidence => "maximum probability",
             Self::PredictiveEntropy => "entropy",
-            Self::ExpectedEntropy => "expected entropy",
             Self::MutualInformation => "mutual information",
             Self::ModelDisagreement => "disagreement",
-            Self::VariationRatio => "variation ratio",
-            Self::VoteDisagreement => "vote disagreement",
         }
     }
 

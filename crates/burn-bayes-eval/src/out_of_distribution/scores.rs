@@ -20,8 +20,7 @@
 use crate::check;
 use crate::error::{EvalError, Place};
 use crate::uncertainty::{
-    expected_entropy, least_confidence, model_disagreement, mutual_information, predictive_entropy,
-    variation_ratio, vote_disagreement,
+    least_confidence, model_disagreement, mutual_information, predictive_entropy,
 };
 use crate::views::DrawProbabilities;
 use crate::views::distribution::check_logits;
@@ -33,28 +32,19 @@ pub enum DrawScore {
     LeastConfidence,
     /// The entropy of the average.
     PredictiveEntropy,
-    /// The mean entropy of the draws: the noise of the labels.
-    ExpectedEntropy,
     /// The information of the label about the draws.
     MutualInformation,
     /// The variance over draws, summed over classes.
     ModelDisagreement,
-    /// The fraction of draws against the majority.
-    VariationRatio,
-    /// The fraction of pairs of draws with different votes.
-    VoteDisagreement,
 }
 
 impl DrawScore {
     /// All scores.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 4] = [
         Self::LeastConfidence,
         Self::PredictiveEntropy,
-        Self::ExpectedEntropy,
         Self::MutualInformation,
         Self::ModelDisagreement,
-        Self::VariationRatio,
-        Self::VoteDisagreement,
     ];
 
     /// The score of each row.
@@ -65,7 +55,7 @@ impl DrawScore {
     /// let draws = DrawProbabilities::binary(&[0.9, 0.1, 0.9, 0.9], 2, 2)?;
     /// for score in DrawScore::ALL {
     ///     let of_rows = score.of(&draws);
-    ///     assert!(of_rows[0] <= of_rows[1] || score == DrawScore::ExpectedEntropy);
+    ///     assert!(of_rows[0] <= of_rows[1]);
     /// }
     /// # Ok::<(), burn_bayes_eval::EvalError>(())
     /// ```
@@ -73,11 +63,8 @@ impl DrawScore {
         match self {
             Self::LeastConfidence => least_confidence(&draws.average()),
             Self::PredictiveEntropy => predictive_entropy(&draws.average()),
-            Self::ExpectedEntropy => expected_entropy(draws),
             Self::MutualInformation => mutual_information(draws),
             Self::ModelDisagreement => model_disagreement(draws),
-            Self::VariationRatio => variation_ratio(draws),
-            Self::VoteDisagreement => vote_disagreement(draws),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Rows that a recalibration may be fitted on, checked to be apart from the rows that are scored.
 //!
-//! A recalibration that is scored on the rows it was fitted on looks better than it is: isotonic
-//! regression can bring the calibration error of its own rows to zero. All recalibrations of this
-//! crate take [`HeldOut`] rows, and there is no other way to fit them. A [`HeldOut`] is made from
+//! A recalibration that is scored on the rows it was fitted on looks better than it is.
+//! All recalibrations of this crate take [`HeldOut`] rows, and there is no other way to fit them. A [`HeldOut`] is made from
 //! identifiers, none of which may be among those of the scored rows, or by
 //! [`HeldOut::for_new_rows`], whose name says that the rows to score do not exist yet.
 //!
@@ -92,19 +91,8 @@ impl<T: RowView> HeldOut<T> {
     }
 }
 
-/// Checks that no identifier of the rows to fit or calibrate on is among those of the rows to
-/// score, for methods that take slices.
-///
-/// ```
-/// use burn_bayes_eval::check_disjoint_rows;
-///
-/// assert!(check_disjoint_rows(&[0, 1], &[2, 3]).is_ok());
-/// assert_eq!(check_disjoint_rows(&[0, 3], &[2, 3]).unwrap_err().row(), Some(1));
-/// ```
-///
-/// # Errors
-/// A data error if there are no rows of one kind, or they share an identifier.
-pub fn check_disjoint_rows<I: Ord + Display>(ids: &[I], scored: &[I]) -> Result<(), EvalError> {
+/// Checks that no identifier of the rows to fit on is among those of the rows to score.
+fn check_disjoint_rows<I: Ord + Display>(ids: &[I], scored: &[I]) -> Result<(), EvalError> {
     check::not_empty("identifiers of held-out rows", ids.len())?;
     check::not_empty("identifiers of scored rows", scored.len())?;
     let mut row_of = BTreeMap::new();

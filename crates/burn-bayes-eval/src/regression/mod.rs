@@ -3,11 +3,11 @@
 mod crps;
 mod intervals;
 mod likelihood;
-mod quantile_scores;
 mod several_targets;
+mod winkler;
 
 pub use crps::{crps, crps_gaussian, crps_losses};
 pub use intervals::{PredictionIntervals, quantiles};
 pub use likelihood::{joint_log_densities, log_densities, mixture_nll, rmse};
-pub use quantile_scores::{pinball_losses, winkler_score, winkler_scores};
 pub use several_targets::JointDraws;
+pub use winkler::winkler_scores;

@@ -2,10 +2,9 @@
 //! risk of kept rows and lower bounds of the coverage, on new rows.
 //!
 //! For candidate thresholds t₁ … t_m, chosen **without** these rows, n_j of N rows have an
-//! uncertainty of at most t_j, with mean loss r_j. At confidence 1 − δ, with δ′ = δ/(2m):
+//! uncertainty of at most t_j, with mean loss r_j of losses 0 and 1. At confidence 1 − δ, with δ′ = δ/(2m):
 //!
-//!   risk of a kept row      ≤ Clopper–Pearson's upper limit of n_j·r_j in n_j, at tail δ′ (losses 0 and 1)
-//!                           ≤ r_j + √(ln(1/δ′)/(2n_j))  by Hoeffding's inequality (losses in [0, 1])
+//!   risk of a kept row      ≤ Clopper–Pearson's upper limit of n_j·r_j in n_j, at tail δ′
 //!   probability to be kept  ≥ Clopper–Pearson's lower limit of n_j in N, at tail δ′
 //!
 //! Given n_j, the losses of the kept rows are independent draws of the loss of a kept row, so each
@@ -17,12 +16,10 @@
 //! Fewer candidates give tighter bounds. Good candidates are values of the uncertainty on other
 //! rows, labelled or not; values on these rows must not be used.
 //!
-//! References: W. Hoeffding, "Probability inequalities for sums of bounded random variables"
-//! (1963); Y. Geifman and R. El-Yaniv, "Selective classification for deep neural networks" (2017),
+//! Reference: Y. Geifman and R. El-Yaniv, "Selective classification for deep neural networks" (2017),
 //! for a guaranteed selective risk. They bisect over thresholds from the rows themselves and divide
 //! δ by the number of steps; predefined candidates need no such argument and allow ties.
 
-use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
 use crate::order::{ascending, compare};
@@ -80,7 +77,7 @@ impl SelectiveBounds {
         confidence: f64,
     ) -> Result<Self, EvalError> {
         if let Some(row) = losses.iter().position(|&loss| loss != 0.0 && loss != 1.0) {
-            let cause = "losses other than 0 and 1, which need the Hoeffding bound";
+            let cause = "losses other than 0 and 1";
             let place = Place::row(row);
             return Err(EvalError::data(
                 "losses",
@@ -90,45 +87,6 @@ impl SelectiveBounds {
                 cause,
             ));
         }
-        let bound = |kept: usize, total: f64, tail: f64| upper_limit(total as usize, kept, tail);
-        Self::with_bound(uncertainty, losses, thresholds, confidence, bound)
-    }
-
-    /// Bounds for losses in [0, 1], by Hoeffding's inequality. For losses of 0 and 1,
-    /// [`exact`](Self::exact) is tighter.
-    ///
-    /// ```
-    /// # use burn_bayes_eval::SelectiveBounds;
-    /// let bounds = SelectiveBounds::hoeffding(&[0.1; 800], &[0.25; 800], &[0.5], 0.9)?;
-    /// // √(ln(20)/1600): two bounds share δ = 0.1.
-    /// assert!((bounds.points()[0].risk_upper - 0.293_270).abs() < 1e-6);
-    /// # Ok::<(), burn_bayes_eval::EvalError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`exact`](Self::exact), except that losses may be any numbers in [0, 1].
-    pub fn hoeffding(
-        uncertainty: &[f64],
-        losses: &[f64],
-        thresholds: &[f64],
-        confidence: f64,
-    ) -> Result<Self, EvalError> {
-        check::unit("losses", losses, "a loss that is not scaled to [0, 1]")?;
-        let bound = |kept: usize, total: f64, tail: f64| {
-            let kept = kept as f64;
-            (total / kept + (-tail.ln() / (2.0 * kept)).sqrt()).at_most(1.0)
-        };
-        Self::with_bound(uncertainty, losses, thresholds, confidence, bound)
-    }
-
-    /// `bound` takes the number of kept rows (above zero), the sum of their losses, and the tail.
-    fn with_bound(
-        uncertainty: &[f64],
-        losses: &[f64],
-        thresholds: &[f64],
-        confidence: f64,
-        bound: impl Fn(usize, f64, f64) -> f64,
-    ) -> Result<Self, EvalError> {
         check::not_empty("uncertainty", uncertainty.len())?;
         check::same_length("losses", losses.len(), uncertainty.len())?;
         check::comparable("uncertainty", uncertainty)?;
@@ -158,7 +116,7 @@ impl SelectiveBounds {
                 coverage_lower: lower_limit(kept, rows, tail),
                 risk: (kept > 0).then(|| total / kept as f64),
                 risk_upper: if kept > 0 {
-                    bound(kept, total, tail)
+                    upper_limit(total as usize, kept, tail)
                 } else {
                     1.0
                 },
@@ -172,11 +130,6 @@ impl SelectiveBounds {
         &self.points
     }
 
-    /// 2m, the number of simultaneous bounds, by which 1 − confidence is divided.
-    pub fn multiplicity(&self) -> usize {
-        2 * self.points.len()
-    }
-
     /// The candidate that keeps the most rows with a risk bound of at most `target`; `None` if no
     /// such candidate keeps a row.
     ///
@@ -186,16 +139,6 @@ impl SelectiveBounds {
         check::finite_setting("target", target)?;
         let is_met = |point: &&BoundedPoint| point.kept > 0 && point.risk_upper <= target;
         Ok(self.points.iter().rev().find(is_met).copied())
-    }
-
-    /// The lowest candidate with a coverage bound of at least `target`; `None` if there is none.
-    ///
-    /// # Errors
-    /// A config error if `target` is not above 0 and at most 1.
-    pub fn risk_at_coverage(&self, target: f64) -> Result<Option<BoundedPoint>, EvalError> {
-        check::fraction("target", target)?;
-        let is_met = |point: &&BoundedPoint| point.coverage_lower >= target;
-        Ok(self.points.iter().find(is_met).copied())
     }
 }
 
@@ -210,7 +153,7 @@ mod tests {
             SelectiveBounds::exact(&[0.1, 0.2, 0.2, 0.9], &[0.0; 4], &[0.2, 0.1, 0.2, 0.0], 0.9);
         let bounds = bounds.unwrap();
         let kept: Vec<usize> = bounds.points().iter().map(|point| point.kept).collect();
-        assert_eq!((kept, bounds.multiplicity()), (vec![0, 1, 3], 6));
+        assert_eq!(kept, [0, 1, 3]);
         let empty = bounds.points()[0];
         assert_eq!(
             (empty.risk, empty.risk_upper, empty.coverage_lower),
@@ -227,24 +170,9 @@ mod tests {
         let point = right.coverage_at_risk(0.05).unwrap().unwrap();
         assert_eq!((point.kept, point.risk), (100, Some(0.0)));
         assert!((point.risk_upper - (1.0 - 0.0125_f64.powf(0.01))).abs() < 1e-14);
-        assert_eq!(right.risk_at_coverage(0.3).unwrap().unwrap().kept, 50);
-        assert_eq!(right.risk_at_coverage(0.5).unwrap().unwrap().kept, 100);
-        assert_eq!(right.risk_at_coverage(1.0).unwrap(), None);
         let wrong = SelectiveBounds::exact(&uncertainty, &[1.0; 100], &thresholds, 0.95).unwrap();
         assert_eq!(wrong.coverage_at_risk(0.99).unwrap(), None);
         assert_eq!(wrong.points()[0].risk_upper, 1.0);
-    }
-
-    #[test]
-    fn the_exact_bound_is_tighter_than_hoeffding() {
-        let losses: Vec<f64> = (0..500)
-            .map(|row| f64::from(u8::from(row % 10 == 0)))
-            .collect();
-        let exact = SelectiveBounds::exact(&[0.0; 500], &losses, &[0.0], 0.95).unwrap();
-        let other = SelectiveBounds::hoeffding(&[0.0; 500], &losses, &[0.0], 0.95).unwrap();
-        let [exact, other] = [exact, other].map(|bounds| bounds.points()[0]);
-        assert!(exact.risk_upper < other.risk_upper && exact.risk == other.risk);
-        assert_eq!(exact.coverage_lower, other.coverage_lower);
     }
 
     /// The bound of the chosen threshold fails in at most a fraction δ of repeated experiments.
@@ -301,13 +229,7 @@ mod tests {
                 .is_config()
         );
         assert!(exact(&[0.0], &[0.0], &[0.0], 1.0).unwrap_err().is_config());
-        let hoeffding = SelectiveBounds::hoeffding;
-        assert_eq!(
-            hoeffding(&[0.0], &[1.5], &[0.0], 0.9).unwrap_err().row(),
-            Some(0)
-        );
-        let bounds = hoeffding(&[0.0], &[0.5], &[0.0], 0.9).unwrap();
+        let bounds = exact(&[0.0], &[1.0], &[0.0], 0.9).unwrap();
         assert!(bounds.coverage_at_risk(f64::NAN).unwrap_err().is_config());
-        assert!(bounds.risk_at_coverage(0.0).unwrap_err().is_config());
     }
 }

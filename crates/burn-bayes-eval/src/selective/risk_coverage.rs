@@ -14,8 +14,7 @@
 //! and the result does not depend on the order of the input.
 //!
 //! References: Y. Geifman, G. Uziel and R. El-Yaniv, "Bias-reduced uncertainty estimation for deep
-//! neural classifiers" (2019), for E-AURC; G. Xia and C.-S. Bouganis, "Augmenting softmax
-//! information for selective classification with out-of-distribution data" (2022), for SCOD; J. Traub et al., "Overcoming common flaws in the
+//! neural classifiers" (2019), for E-AURC; J. Traub et al., "Overcoming common flaws in the
 //! evaluation of selective classification systems" (2024), for AUGRC and the identity.
 
 use crate::Bounded;
@@ -118,47 +117,6 @@ impl RiskCoverage {
             optimal_aurc,
             augrc: areas / (rows * rows),
         })
-    }
-
-    /// The curve of in- and out-of-distribution rows together (SCOD): to keep a row from another
-    /// distribution costs `out_loss`, usually 1, an error; to refer it costs nothing.
-    ///
-    /// torch-uncertainty weights the losses by 1 − c and c: its values are 1 − c times those for
-    /// `out_loss` c/(1 − c). The result depends on the numbers of both kinds of rows, which should
-    /// be those of the application.
-    ///
-    /// ```
-    /// # use burn_bayes_eval::RiskCoverage;
-    /// // All answers are right, but a row from elsewhere looks more certain than one of ours.
-    /// let curve = RiskCoverage::with_out_of_distribution(&[0.1, 0.4], &[0.0, 0.0], &[0.2, 0.9], 1.0)?;
-    /// let risks: Vec<f64> = curve.points().iter().map(|point| point.risk).collect();
-    /// assert_eq!(risks, [0.0, 0.5, 1.0 / 3.0, 0.5]);
-    /// # Ok::<(), burn_bayes_eval::EvalError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`new`](Self::new); a data error if there is no out-of-distribution row; a config
-    /// error if `out_loss` is not finite and at least zero.
-    pub fn with_out_of_distribution(
-        uncertainty: &[f64],
-        losses: &[f64],
-        out_uncertainty: &[f64],
-        out_loss: f64,
-    ) -> Result<Self, EvalError> {
-        if !(out_loss.is_finite() && out_loss >= 0.0) {
-            return Err(EvalError::config(
-                "out_loss",
-                out_loss,
-                "a finite number of at least 0",
-            ));
-        }
-        check::same_length("losses", losses.len(), uncertainty.len())?;
-        check::not_empty("in-distribution uncertainty", uncertainty.len())?;
-        check::not_empty("out-of-distribution uncertainty", out_uncertainty.len())?;
-        check::comparable("in-distribution uncertainty", uncertainty)?;
-        check::comparable("out-of-distribution uncertainty", out_uncertainty)?;
-        let all_losses = [losses, &vec![out_loss; out_uncertainty.len()]].concat();
-        Self::new(&[uncertainty, out_uncertainty].concat(), &all_losses)
     }
 
     /// The curve, by increasing coverage: one point per number of kept rows.

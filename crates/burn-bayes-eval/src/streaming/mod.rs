@@ -3,9 +3,7 @@
 mod classification;
 mod pavpu;
 mod ranking;
-mod regression;
 
 pub use classification::{ClassificationScores, ClassificationTotals};
 pub use pavpu::PatchTotals;
 pub use ranking::{BoundedAuroc, RankingTotals};
-pub use regression::{IntervalScores, RegressionScores, RegressionTotals};

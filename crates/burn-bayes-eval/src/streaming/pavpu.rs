@@ -5,7 +5,6 @@
 //! its mean uncertainty is at most t:
 //!
 //!   PAvPU = (accurate and certain + inaccurate and uncertain)/all patches
-//!   P(accurate | certain) = n_ac/(n_ac + n_ic),      P(uncertain | inaccurate) = n_iu/(n_ic + n_iu)
 //!
 //! Higher is better. Better than pixel scores if mistakes and uncertainty cover regions: it asks
 //! whether the uncertainty finds the wrong regions. It depends on w, a and t, so compare models at
@@ -28,7 +27,6 @@ use crate::error::{EvalError, Place};
 /// let (right, uncertainty) = ([Some(true), Some(true), Some(false), Some(false)], [0.1, 0.9, 0.1, 0.9]);
 /// totals.add(&right, &uncertainty, 2)?;
 /// assert_eq!(totals.pavpu()?, 0.5);
-/// assert_eq!(totals.accurate_if_certain(), Some(0.5));
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -108,33 +106,19 @@ impl PatchTotals {
     pub fn pavpu(&self) -> Result<f64, EvalError> {
         let [[unsure_wrong, sure_wrong], [unsure_right, sure_right]] = self.counts;
         let expected = sure_right + unsure_wrong;
-        share(expected, expected + sure_wrong + unsure_right).ok_or_else(|| {
+        let all = expected + sure_wrong + unsure_right;
+        if all == 0 {
             let cause = "no image was added, or only unlabelled ones";
-            EvalError::data(
+            return Err(EvalError::data(
                 "patches",
                 Place::WHOLE,
                 "0 with a label",
                 "at least 1",
                 cause,
-            )
-        })
+            ));
+        }
+        Ok(expected as f64 / all as f64)
     }
-
-    /// The fraction of certain patches that are accurate; `None` without a certain patch.
-    pub fn accurate_if_certain(&self) -> Option<f64> {
-        let [[_, sure_wrong], [_, sure_right]] = self.counts;
-        share(sure_right, sure_right + sure_wrong)
-    }
-
-    /// The fraction of inaccurate patches that are uncertain; `None` without an inaccurate patch.
-    pub fn uncertain_if_inaccurate(&self) -> Option<f64> {
-        let [unsure, sure] = self.counts[0];
-        share(unsure, unsure + sure)
-    }
-}
-
-fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 #[cfg(test)]
@@ -152,15 +136,12 @@ mod tests {
         // Half right at mean .5: accurate and certain. No label. Wrong and unsure. Right and
         // certain.
         assert_eq!(totals.pavpu().unwrap(), 1.0);
-        assert_eq!(totals.accurate_if_certain(), Some(1.0));
-        assert_eq!(totals.uncertain_if_inaccurate(), Some(1.0));
     }
 
     #[test]
     fn bad_images_and_settings_are_refused() {
         let mut totals = PatchTotals::new(2, 0.5, 0.5).unwrap();
         assert!(totals.pavpu().unwrap_err().is_data());
-        assert_eq!(totals.accurate_if_certain(), None);
         assert!(totals.add(&[None; 3], &[0.0; 3], 2).unwrap_err().is_data());
         assert!(totals.add(&[None; 2], &[0.0], 2).unwrap_err().is_data());
         assert!(totals.add(&[], &[], 0).unwrap_err().is_data());

@@ -7,7 +7,6 @@
 //! | mutual information | I = H[p̄] − Ē | 0 to ln C nats, epistemic |
 //! | maximum probability, least confidence | max_c p̄_c, 1 − max_c p̄_c | 0 to 1, total |
 //! | variation ratio | v = 1 − (1/S) max_c n_c | 0 to 1 − 1/C, epistemic |
-//! | vote disagreement | 1 − Σ_c n_c (n_c − 1)/(S (S − 1)) | 0 to 1, epistemic |
 //! | model disagreement | MD² = Σ_c (1/S) Σ_s (p_sc − p̄_c)² | 0 to 1 − 1/C, epistemic |
 //!
 //! p_s are the probabilities of one row under draw s, p̄ is their mean over the S draws, and n_c counts
@@ -15,7 +14,7 @@
 //!
 //! 0 ln 0 = 0. All scores except [`max_probability`] increase with uncertainty and can be passed to
 //! [`referral_table`](crate::referral_table) and [`RiskCoverage`](crate::RiskCoverage). Model
-//! disagreement uses the population variance (1/S); that of the votes is [`vote_disagreement`].
+//! disagreement uses the population variance (1/S).
 //!
 //! References: N. Houlsby et al., "Bayesian active learning for classification and preference
 //! learning" (2011), for I; L. C. Freeman, "Elementary Applied Statistics" (1965), for v; "Fast and
@@ -121,25 +120,6 @@ pub fn variation_ratio(draws: &DrawProbabilities<'_>) -> Vec<f64> {
         (draws.draws() - most) as f64 / draws.draws() as f64
     };
     (0..draws.rows()).map(ratio).collect()
-}
-
-/// Fraction of the pairs of draws that vote for different classes, between 0 and 1; 0 for one draw.
-///
-/// ```
-/// use burn_bayes_eval::{DrawProbabilities, vote_disagreement};
-///
-/// let draws = DrawProbabilities::binary(&[0.1, 0.2, 0.6, 0.3], 4, 1)?;
-/// assert_eq!(vote_disagreement(&draws), [0.5]); // 3 of 6 pairs
-/// # Ok::<(), burn_bayes_eval::EvalError>(())
-/// ```
-pub fn vote_disagreement(draws: &DrawProbabilities<'_>) -> Vec<f64> {
-    let pairs = |count: usize| (count * count.saturating_sub(1)) as f64;
-    let disagreement = |row| {
-        let equal: f64 = votes(draws, row).into_iter().map(pairs).sum();
-        // A single draw has no pair.
-        (pairs(draws.draws()) - equal) / pairs(draws.draws()).at_least(1.0)
-    };
-    (0..draws.rows()).map(disagreement).collect()
 }
 
 /// Number of draws that vote for each class.

@@ -6,6 +6,6 @@ mod members;
 pub(crate) use classes::entropy;
 pub use classes::{
     expected_entropy, least_confidence, max_probability, model_disagreement, mutual_information,
-    predictive_entropy, variation_ratio, vote_disagreement,
+    predictive_entropy, variation_ratio,
 };
 pub use members::MemberDisagreement;

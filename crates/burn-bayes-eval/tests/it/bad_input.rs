@@ -1,10 +1,9 @@
 //! Bad input is an error that says what, where and the cure, and never a number.
 
 use burn_bayes_eval::{
-    BinaryScores, ClassProbabilities, ConformalLac, DrawProbabilities, EvalError, HeldOut,
-    HistogramBinning, LabelledProbabilities, OutOfDistribution, PitUniformity, RiskControl,
-    RiskTest, VectorScaling, adaptive_calibration_error, check_disjoint_rows, equal_mass_groups,
-    winkler_score,
+    BinaryScores, ClassProbabilities, ConformalLac, DrawProbabilities, EvalError,
+    LabelledProbabilities, PitUniformity, adaptive_calibration_error, equal_mass_groups,
+    winkler_scores,
 };
 
 #[track_caller]
@@ -43,25 +42,14 @@ fn nan_and_labels_out_of_range_name_their_row() {
     );
     let error = PitUniformity::new(&[0.5, f64::NAN]).unwrap_err();
     assert_error(&error, (Some(1), None), &["NaN"]);
-    let error = RiskControl::new(&[0.5, f64::NAN], 1, 0.1, 0.9, RiskTest::Betting).unwrap_err();
-    assert_error(&error, (Some(1), Some(0)), &["[0, 1]"]);
 }
 
 #[test]
-fn one_class_cannot_be_ranked_or_recalibrated() {
+fn one_class_cannot_be_ranked() {
     let error = BinaryScores::new(&[0.1, 0.2], &[true, true]).unwrap_err();
     assert_error(&error, (None, None), &["2 positive and 0 negative"]);
-    let error = OutOfDistribution::new(&[0.1], &[], 10, 1, 0.9).unwrap_err();
+    let error = BinaryScores::separating(&[0.1], &[]).unwrap_err();
     assert_error(&error, (None, None), &["out-of-distribution scores"]);
-    let table = ClassProbabilities::binary(&[0.5, 0.4]).unwrap();
-    let labelled = LabelledProbabilities::new(&table, &[1, 1]).unwrap();
-    let held_out = HeldOut::new(labelled, &[0, 1], &[2]).unwrap();
-    let error = VectorScaling::fit(&held_out).unwrap_err();
-    assert_error(
-        &error,
-        (None, None),
-        &["no row of class 0", "hold out more rows"],
-    );
 }
 
 #[test]
@@ -70,24 +58,8 @@ fn fewer_rows_than_bins_are_refused() {
     let labelled = LabelledProbabilities::new(&table, &[1, 0]).unwrap();
     let error = adaptive_calibration_error(&labelled, 3).unwrap_err();
     assert_error(&error, (None, None), &["2 for 3 bins", "use fewer bins"]);
-    let held_out = HeldOut::new(labelled, &[0, 1], &[2]).unwrap();
-    let error = HistogramBinning::fit(&held_out, 3).unwrap_err();
-    assert_error(&error, (None, None), &["2 rows for 3 bins"]);
     let error = equal_mass_groups(&[0.1], 2).unwrap_err();
     assert_error(&error, (None, None), &["1 for 2 bins"]);
-}
-
-#[test]
-fn overlapping_rows_name_both_places() {
-    let error = check_disjoint_rows(&["a", "b", "c"], &["d", "c"]).unwrap_err();
-    let parts = [
-        "identifier c",
-        "row 1 of the scored rows",
-        "split the rows first",
-    ];
-    assert_error(&error, (Some(2), None), &parts);
-    let none: [&str; 0] = [];
-    assert!(check_disjoint_rows(&none, &["d"]).unwrap_err().is_data());
 }
 
 #[test]
@@ -102,6 +74,6 @@ fn calibrated_for_other_classes_or_lengths() {
         &["3 classes", "the 2 classes"],
     );
     let intervals = burn_bayes_eval::PredictionIntervals::new(&[0.0], &[1.0]).unwrap();
-    let error = winkler_score(&intervals, &[0.5, 0.5], 0.9).unwrap_err();
+    let error = winkler_scores(&intervals, &[0.5, 0.5], 0.9).unwrap_err();
     assert_error(&error, (None, None), &["targets", "2 values"]);
 }

@@ -2,13 +2,12 @@
 
 use burn_bayes_eval::{
     BinaryScores, ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual,
-    ConformalRandomisedAps, ConformalResidual, DrawProbabilities, GaussianMixture, HeldOut,
-    LabelledProbabilities, NoisePrecision, PredictionIntervals, QuantileCalibration, ReferralRow,
-    ReliabilityDiagram, RiskCoverage, Selection, TargetedMixture, Temperature, accuracy, auroc,
-    average_precision, brier, classwise_calibration_error, crps, crps_gaussian, expected_entropy,
-    false_positive_rate_at, mixture_nll, model_disagreement, mutual_information, nll,
-    one_vs_rest_auroc, pit_values, predictive_entropy, quantiles, referral_table, uniforms,
-    variation_ratio, zero_one_losses,
+    DrawProbabilities, GaussianMixture, HeldOut, LabelledProbabilities, NoisePrecision,
+    PredictionIntervals, QuantileCalibration, ReferralRow, ReliabilityDiagram, RiskCoverage,
+    Selection, TargetedMixture, Temperature, accuracy, auroc, average_precision, brier,
+    classwise_calibration_error, crps, crps_gaussian, expected_entropy, false_positive_rate_at,
+    mixture_nll, model_disagreement, mutual_information, nll, one_vs_rest_auroc, pit_values,
+    predictive_entropy, quantiles, referral_table, variation_ratio, zero_one_losses,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -396,7 +395,7 @@ proptest! {
     }
 
     #[test]
-    fn observed_frequencies_rise_and_errors_are_ordered(
+    fn observed_frequencies_rise_and_errors_stay_in_their_range(
         pit in vec(0.0..=1.0, 1..40),
         levels in 1usize..30,
     ) {
@@ -407,29 +406,22 @@ proptest! {
         };
         prop_assert!(calibration.points().windows(2).all(rising));
         let mean = calibration.mean_absolute_error();
-        let root = calibration.root_mean_square_error();
-        let most = calibration.maximum_error();
-        prop_assert!(0.0 <= mean && mean <= root + ROUNDING);
-        prop_assert!(root <= most + ROUNDING && most <= 1.0);
+        prop_assert!((0.0..=1.0).contains(&mean));
     }
 
     #[test]
     fn calibration_rows_are_covered_at_least_at_the_level(
         case in cases(),
         level in 0.05f64..0.95,
-        seed in any::<u64>(),
     ) {
         // ⌈(n + 1)ℓ⌉ of n rows score at most the threshold, which is at least ℓn.
         let average = case.draws().average();
         let labelled = LabelledProbabilities::new(&average, &case.labels).unwrap();
-        let uniforms = uniforms(case.rows, seed);
         let lac = ConformalLac::calibrate(&labelled, level).unwrap();
         let aps = ConformalAps::calibrate(&labelled, level).unwrap();
-        let randomised = ConformalRandomisedAps::calibrate(&labelled, level, &uniforms).unwrap();
         let every = [
             lac.sets(&average).unwrap(),
             aps.sets(&average).unwrap(),
-            randomised.sets(&average, &uniforms).unwrap(),
         ];
         for sets in every {
             prop_assert!(sets.coverage(&case.labels).unwrap() >= level - ROUNDING);
@@ -471,8 +463,10 @@ proptest! {
         let mixture = case.mixture();
         let spreads: Vec<f64> = mixture.variance().into_iter().map(f64::sqrt).collect();
         let predicted = mixture.mean();
-        let plain = ConformalResidual::calibrate(&predicted, &case.targets, level).unwrap();
-        let intervals = plain.intervals(&predicted).unwrap();
+        let ones = vec![1.0; case.rows];
+        let plain =
+            ConformalNormalisedResidual::calibrate(&predicted, &ones, &case.targets, level).unwrap();
+        let intervals = plain.intervals(&predicted, &ones).unwrap();
         // A residual on the threshold may be outside its interval because of rounding.
         let slack = |limits: &[f64], by: f64| limits.iter().map(|l| l + by).collect::<Vec<_>>();
         let (lower, upper) = (intervals.lower(), intervals.upper());

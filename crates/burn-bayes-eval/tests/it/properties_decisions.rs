@@ -1,9 +1,9 @@
 //! Properties of conformal methods, scores of distributions, and curves of selective prediction.
 
 use burn_bayes_eval::{
-    ConformalByClass, ConformalCross, ConformalQuantiles, ConformalRaps, JointDraws,
-    LabelledProbabilities, PredictionIntervals, RankPenalty, RiskControl, RiskCoverage, RiskTest,
-    SetScore, SparsificationError, ause, coverage_by_group, holm, winkler_scores,
+    ConformalByClass, ConformalCross, ConformalRaps, JointDraws, LabelledProbabilities,
+    PredictionIntervals, RankPenalty, RiskCoverage, SetScore, SparsificationError, ause,
+    coverage_by_group, holm, winkler_scores,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -35,20 +35,9 @@ proptest! {
     }
 
     #[test]
-    fn quantile_intervals_cover_their_calibration_rows(
-        case in real_cases(),
-        level in 0.05f64..0.95,
-    ) {
+    fn winkler_scores_are_at_least_the_widths(case in real_cases()) {
         let mixture = case.mixture();
         let central = PredictionIntervals::central(&mixture, 0.5).unwrap();
-        let conformal = ConformalQuantiles::calibrate(&central, &case.targets, level).unwrap();
-        prop_assume!(conformal.threshold() >= 0.0);
-        let found = conformal.intervals(&central).unwrap();
-        // A target on a limit may be outside by rounding.
-        let moved = |limits: &[f64], by: f64| limits.iter().map(|l| l + by).collect::<Vec<_>>();
-        let lower = moved(found.lower(), -ROUNDING);
-        let wider = PredictionIntervals::new(lower, moved(found.upper(), ROUNDING)).unwrap();
-        prop_assert!(wider.coverage(&case.targets).unwrap() >= level - ROUNDING);
         let scores = winkler_scores(&central, &case.targets, 0.5).unwrap();
         for (score, width) in scores.iter().zip(central.widths()) {
             prop_assert!(*score >= width);
@@ -72,22 +61,6 @@ proptest! {
         prop_assert!(wide.lower()[0] <= narrow.lower()[0] && narrow.upper()[0] <= wide.upper()[0]);
         prop_assert!(close(moved.lower()[0], narrow.lower()[0] + 2.0));
         prop_assert!(close(moved.upper()[0], narrow.upper()[0] + 2.0));
-    }
-
-    #[test]
-    fn risk_bounds_rise_with_the_losses(
-        losses in vec(0.0f64..=0.5, 2..40),
-        confidence in 0.5f64..0.99,
-    ) {
-        let worse: Vec<f64> = losses.iter().map(|loss| 2.0 * loss).collect();
-        let both = [losses.as_slice(), &worse].concat();
-        let hoeffding = RiskTest::HoeffdingBentkus;
-        let control = RiskControl::new(&both, 2, 0.3, confidence, hoeffding).unwrap();
-        let bounds = control.upper_bounds();
-        let mean = losses.iter().sum::<f64>() / losses.len() as f64;
-        prop_assert!(mean <= bounds[0] + 1e-9 && bounds[0] <= bounds[1] + 1e-9);
-        prop_assert!(control.p_values()[0] <= control.p_values()[1]);
-        prop_assert!(control.holm().len() <= 2);
     }
 
     #[test]
@@ -123,7 +96,6 @@ proptest! {
     #[test]
     fn sparsification_is_the_excess_of_the_curve(
         rows in vec((0u8..5, 0.1f64..3.0), 1..30),
-        extra in vec(0u8..5, 1..10),
     ) {
         let uncertainty: Vec<f64> = rows.iter().map(|row| f64::from(row.0)).collect();
         let errors: Vec<f64> = rows.iter().map(|row| row.1).collect();
@@ -132,16 +104,5 @@ proptest! {
         let curve = RiskCoverage::new(&uncertainty, &errors).unwrap();
         let mean = errors.iter().sum::<f64>() / errors.len() as f64;
         prop_assert!((found - curve.excess_aurc() / mean).abs() <= ROUNDING);
-
-        // A kept row from elsewhere can only add to the risk.
-        let extra: Vec<f64> = extra.into_iter().map(f64::from).collect();
-        let of = |cost| {
-            RiskCoverage::with_out_of_distribution(&uncertainty, &errors, &extra, cost).unwrap()
-        };
-        let (free, dear) = (of(0.0), of(1.0));
-        prop_assert!(free.points().iter().zip(dear.points()).all(|(a, b)| a.risk <= b.risk));
-        let rows = (errors.len() + extra.len()) as f64;
-        let expected = (errors.iter().sum::<f64>() + extra.len() as f64) / rows;
-        prop_assert!(close(dear.points()[dear.points().len() - 1].risk, expected));
     }
 }

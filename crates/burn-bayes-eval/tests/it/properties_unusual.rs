@@ -2,15 +2,14 @@
 
 use burn_bayes_eval::{
     BinaryScores, Chains, DrawProbabilities, DrawScore, DrawTemperature, HeldOut, LabelledDraws,
-    LabelledProbabilities, LogitScore, MahalanobisDistance, MatrixScaling, MemberDisagreement,
-    NearestFeatures, OffDiagonalPenalty, OutOfDistribution, PatchTotals, RankingTotals,
-    RegressionTotals, RowOutputs, SelectiveBounds, TargetedMixture, UnusualScore, VectorScaling,
-    auroc, mixture_nll, mutual_information, nll,
+    LabelledProbabilities, LogitScore, MahalanobisDistance, MemberDisagreement, NearestFeatures,
+    PatchTotals, RankingTotals, RowOutputs, SelectiveBounds, UnusualScore, auroc,
+    mutual_information, nll,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::properties::{ROUNDING, cases, close, real_cases};
+use crate::properties::{ROUNDING, cases, close};
 
 /// Three features of each row.
 fn features() -> impl Strategy<Value = Vec<f64>> {
@@ -71,33 +70,6 @@ proptest! {
             let direct = score.of(&logits, case.rows, case.classes).unwrap();
             prop_assert_eq!(score.of_outputs(&outputs).unwrap(), direct);
         }
-        let scores: [&dyn UnusualScore; 2] = [&DrawScore::PredictiveEntropy, &LogitScore::Energy];
-        let found = OutOfDistribution::of_scores(&scores, &outputs, &outputs, 20, 1, 0.9).unwrap();
-        for found in found {
-            // The same rows on both sides.
-            prop_assert!(close(found.auroc.estimate, 0.5));
-            let interval = found.auroc.interval;
-            prop_assert!(0.0 <= interval.lower && interval.lower <= interval.upper && interval.upper <= 1.0);
-        }
-    }
-
-    #[test]
-    fn chunks_of_a_regression_add_up(case in real_cases(), cut in 0usize..10) {
-        let mixture = case.mixture();
-        let targeted = TargetedMixture::new(&mixture, &case.targets).unwrap();
-        let mut whole = RegressionTotals::new(&[0.5, 0.9], 7).unwrap();
-        whole.add(&targeted).unwrap();
-        let (mut sum, mut other) = (whole.clone(), RegressionTotals::new(&[0.5, 0.9], 7).unwrap());
-        for _ in 0..cut {
-            other.add(&targeted).unwrap();
-        }
-        sum.merge(&other).unwrap();
-        let (one, many) = (whole.scores().unwrap(), sum.scores().unwrap());
-        prop_assert_eq!(many.rows, (cut + 1) * one.rows);
-        prop_assert!(close(one.nll, mixture_nll(&targeted)) && close(one.nll, many.nll));
-        prop_assert!(one.mean_absolute_error <= one.rmse + ROUNDING);
-        prop_assert!(one.intervals[0].coverage <= one.intervals[1].coverage);
-        prop_assert!((0.0..=1.0).contains(&one.quantile_calibration_error()));
     }
 
     #[test]
@@ -141,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn fitted_maps_are_no_worse_than_none(case in cases()) {
+    fn a_fitted_map_is_no_worse_than_none(case in cases()) {
         prop_assume!(case.classes > 1);
         let (ids, scored): (Vec<usize>, _) = ((0..case.rows).collect(), [case.rows]);
         let draws = case.draws();
@@ -152,19 +124,6 @@ proptest! {
         let held_out = HeldOut::new(labelled, &ids, &scored).unwrap();
         if let Ok(fitted) = DrawTemperature::fit(&held_out) {
             prop_assert!(of(&fitted.apply(&draws)) <= of(&draws) + ROUNDING * of(&draws).max(1.0));
-        }
-        let average = draws.average();
-        let labelled = LabelledProbabilities::new(&average, &case.labels).unwrap();
-        let held_out = HeldOut::new(labelled, &ids, &scored).unwrap();
-        let before = nll(&labelled);
-        let strong = OffDiagonalPenalty { off_diagonal: 1e6, intercept: 1e6 };
-        let maps = [
-            VectorScaling::fit(&held_out).and_then(|map| map.apply(&average)),
-            MatrixScaling::fit(&held_out, strong).and_then(|map| map.apply(&average)),
-        ];
-        for scaled in maps.into_iter().flatten() {
-            let after = nll(&LabelledProbabilities::new(&scaled, &case.labels).unwrap());
-            prop_assert!(after <= before + 1e-6, "{after} {before}");
         }
     }
 

@@ -190,14 +190,9 @@ impl RunFolder {
         self.path.join("linear.bpk")
     }
 
-    /// The rest of the trained model, and the checksums of all files. The previous version called it
-    /// `learnt.toml`.
+    /// The rest of the trained model, and the checksums of all files.
     pub(crate) fn model_file(&self) -> PathBuf {
-        let former = self.path.join("learnt.toml");
-        match former.is_file() {
-            true => former,
-            false => self.path.join("model.toml"),
-        }
+        self.path.join("model.toml")
     }
 
     /// The metrics of every epoch.

@@ -35,7 +35,7 @@ settings! {
         /// Numeric columns to treat as categories, separated by commas.
         categories: Words = Words::default();
         /// Maximum number of categories of a column, or of classes of the target.
-        max_categories: usize = 1000, formerly "most_levels";
+        max_categories: usize = 1000;
         /// Column separator, or `tab` [default: detected from the first rows].
         delimiter: Delimiter;
         /// Decimal separator: a point or a comma.
@@ -47,7 +47,7 @@ settings! {
         missing: MissingName = MissingName::Refuse;
         /// Values that count as missing, in addition to an empty cell, separated by commas.
         [allows_hyphens: true]
-        na_values: Words = na_values(), formerly "missing_words";
+        na_values: Words = na_values();
         /// Treatment of categories that do not occur in the training rows: refuse or zeros.
         unseen: UnseenName = UnseenName::Refuse;
         /// Do not standardise numeric columns and targets to mean 0 and variance 1.

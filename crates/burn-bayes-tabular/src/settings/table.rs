@@ -29,8 +29,6 @@ pub struct Setting {
     pub option: Option<&'static str>,
     /// A shorter name of the option.
     pub alias: Option<&'static str>,
-    /// Its name in the previous version, which still works.
-    pub former: Option<&'static str>,
     /// The placeholder of its value in help texts, if it differs from `name`.
     pub value: Option<&'static str>,
     /// Whether a value may begin with a hyphen.
@@ -98,7 +96,7 @@ macro_rules! settings {
                 $(#[doc = $doc:literal])+
                 $([$($key:ident: $value:expr),+])?
                 $field:ident: $type:ty $(= $default:expr)?
-                    $(, tuned $tuned:ident)? $(, formerly $former:literal)?;
+                    $(, tuned $tuned:ident)?;
             )+
         }
     ) => {
@@ -108,7 +106,6 @@ macro_rules! settings {
         pub struct $settings {
             $(
                 $(#[doc = $doc])+
-                $(#[serde(alias = $former)])?
                 pub $field: settings!(@field $type $(= $default)?),
             )+
         }
@@ -125,7 +122,6 @@ macro_rules! settings {
                 vec![$($crate::settings::Setting {
                     $($($key: $value,)+)?
                     $(method_default: Some(|defaults| defaults.tuned.$tuned.to_string()),)?
-                    $(former: Some($former),)?
                     ..$crate::settings::table::blank::<$type>(
                         stringify!($field),
                         concat!($($doc),+),
@@ -178,7 +174,6 @@ pub(super) fn blank<T: SettingValue>(
         method_default: None,
         option: None,
         alias: None,
-        former: None,
         value: None,
         allows_hyphens: false,
     }

@@ -41,7 +41,6 @@ pub enum InitialDeviation {
     /// The same standard deviation for every weight.
     Constant(f64),
     /// This number divided by the square root of the parameter's fan-in.
-    #[serde(alias = "OverRootFan")]
     FanInScaled(f64),
 }
 

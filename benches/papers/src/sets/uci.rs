@@ -3,29 +3,17 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::dataset::Dataset;
-use crate::error::{DataError, Place};
-use crate::numbers::read_numbers;
-use crate::source;
-use crate::split::Split;
+use burn_bayes_data::{Dataset, Split};
+use burn_bayes_tabular::{Result, TabularError};
+
+use super::numbers::read_numbers;
+use super::source::{present, wrong};
 
 /// A folder with `data.txt`, the column indices of features and target in `index_features.txt` and
 /// `index_target.txt`, and the row indices of each split in `index_train_0.txt`, `index_test_0.txt`, …,
 /// all from 0. Each file may be compressed with gzip, with `.gz` appended to its name.
-///
-/// ```no_run
-/// use burn_bayes_data::{Scaler, Scaling, UciFolder};
-///
-/// let folder = UciFolder::open("data/uci_regression/energy")?;
-/// for number in 0..folder.splits() {
-///     let split = folder.split(number)?;
-///     let scaler = Scaler::fit(folder.dataset().features(), &split.train, Scaling::Standardise)?;
-///     let train = folder.dataset().select(&split.train)?;
-/// }
-/// # Ok::<(), burn_bayes_data::DataError>(())
-/// ```
 #[derive(Debug, Clone)]
-pub struct UciFolder {
+pub(crate) struct UciFolder {
     folder: PathBuf,
     dataset: Dataset,
     splits: usize,
@@ -33,22 +21,15 @@ pub struct UciFolder {
 
 impl UciFolder {
     /// Reads the data, and the number of splits from `n_splits.txt`.
-    ///
-    /// # Errors
-    /// If a file is missing or invalid.
-    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, DataError> {
+    pub(crate) fn open(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         let numbers = read_numbers(folder.join("data.txt"))?;
         let index = folder.join("index_features.txt");
         let features = read_indices(&index, numbers.columns())?;
         let target = read_one(&folder.join("index_target.txt"), numbers.columns())?;
         if features.contains(&target) {
-            return Err(DataError::data(
-                place(&index),
-                format_args!("column {target}, which is also the target"),
-                "columns other than the target",
-                "check that the index files belong together",
-            ));
+            let found = format_args!("column {target}, which is also the target");
+            return Err(wrong(name(&index), found, "columns other than the target"));
         }
         Ok(Self {
             dataset: numbers.into_dataset(&features, target)?,
@@ -58,23 +39,24 @@ impl UciFolder {
     }
 
     /// All rows.
-    pub fn dataset(&self) -> &Dataset {
+    pub(crate) fn dataset(&self) -> &Dataset {
         &self.dataset
     }
 
     /// The number of splits.
-    pub fn splits(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn splits(&self) -> usize {
         self.splits
     }
 
     /// The published split with this number, from 0.
-    ///
-    /// # Errors
-    /// If the split does not exist, or its files are missing or invalid.
-    pub fn split(&self, number: usize) -> Result<Split, DataError> {
+    pub(crate) fn split(&self, number: usize) -> Result<Split> {
         if number >= self.splits {
-            let expected = format_args!("a number below {}", self.splits);
-            return Err(DataError::config("split", number, expected));
+            let message = format!(
+                "there is no split {number}: use a number below {}",
+                self.splits
+            );
+            return Err(TabularError::Usage(message));
         }
         let path = |part: &str| self.folder.join(format!("index_{part}_{number}.txt"));
         let read = |part: &str| read_indices(&path(part), self.dataset.rows());
@@ -85,22 +67,24 @@ impl UciFolder {
         let train: HashSet<_> = split.train.iter().collect();
         match split.test.iter().find(|row| train.contains(row)) {
             None => Ok(split),
-            Some(row) => Err(DataError::data(
-                place(&path("test")),
-                format_args!("row {row}, which is also a training row"),
-                "rows other than training rows",
-                "copy or fetch the files of the split again",
-            )),
+            Some(row) => {
+                let found = format_args!("row {row}, which is also a training row");
+                Err(wrong(
+                    name(&path("test")),
+                    found,
+                    "rows other than training rows",
+                ))
+            }
         }
     }
 }
 
-fn place(path: &Path) -> Place {
-    Place::of(&source::present(path).display().to_string())
+fn name(path: &Path) -> String {
+    present(path).display().to_string()
 }
 
 /// Distinct whole numbers below `limit`; some published files write them as decimals.
-fn read_indices(path: &Path, limit: usize) -> Result<Vec<usize>, DataError> {
+fn read_indices(path: &Path, limit: usize) -> Result<Vec<usize>> {
     let numbers = read_numbers(path)?;
     let mut seen = HashSet::new();
     let indices = numbers.values().iter().map(|&number| {
@@ -108,25 +92,19 @@ fn read_indices(path: &Path, limit: usize) -> Result<Vec<usize>, DataError> {
         if index as f64 == number && index < limit && seen.insert(index) {
             return Ok(index);
         }
-        Err(DataError::data(
-            place(path),
-            number,
-            format_args!("distinct whole numbers from 0 and below {limit}"),
-            "check that the index files belong to the data",
-        ))
+        let expected = format_args!("distinct whole numbers from 0 and below {limit}");
+        Err(wrong(name(path), number, expected))
     });
     indices.collect()
 }
 
-fn read_one(path: &Path, limit: usize) -> Result<usize, DataError> {
+fn read_one(path: &Path, limit: usize) -> Result<usize> {
     match read_indices(path, limit)?[..] {
         [number] => Ok(number),
-        ref numbers => Err(DataError::data(
-            place(path),
-            format_args!("{} numbers", numbers.len()),
-            "one",
-            "copy or fetch the file again",
-        )),
+        ref numbers => {
+            let found = format_args!("{} numbers", numbers.len());
+            Err(wrong(name(path), found, "one"))
+        }
     }
 }
 
@@ -152,7 +130,7 @@ mod tests {
 
     fn write(folder: &tempfile::TempDir, name: &str, text: &str) {
         let path = folder.path().join(format!("{name}.txt"));
-        source::write_whole(&path, text.as_bytes()).unwrap();
+        std::fs::write(&path, text).unwrap();
     }
 
     #[test]
@@ -183,7 +161,7 @@ mod tests {
             write(&folder, name, text);
             let error = UciFolder::open(folder.path()).unwrap_err();
             assert!(
-                error.is_data() && error.to_string().contains(name),
+                matches!(error, TabularError::Data(_)) && error.to_string().contains(name),
                 "{error}"
             );
         }
@@ -199,7 +177,7 @@ mod tests {
                 .split(0)
                 .unwrap_err();
             assert!(
-                error.is_data() && error.to_string().contains(name),
+                matches!(error, TabularError::Data(_)) && error.to_string().contains(name),
                 "{error}"
             );
         }
@@ -214,7 +192,8 @@ mod tests {
             .split(0)
             .unwrap_err();
         assert!(
-            error.is_io() && error.to_string().contains("index_test_0.txt"),
+            matches!(error, TabularError::System(_))
+                && error.to_string().contains("index_test_0.txt"),
             "{error}"
         );
     }

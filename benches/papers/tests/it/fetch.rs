@@ -1,19 +1,37 @@
-//! `data fetch` from a mirror on the loopback device: the right files, or none and a helpful message.
+//! `papers fetch` from a mirror on the loopback device: the right files, or none and a helpful message.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::mpsc::{Receiver, channel};
 
-use burn_bayes_data::{NamedFile, NamedSet};
+use tempfile::{TempDir, tempdir};
 
-use crate::workplace::Workplace;
+use crate::papers;
 
 const SET: &str = "energy";
 
+/// A file of the set.
+struct NamedFile {
+    sha256: &'static str,
+    bytes: u64,
+    path: &'static str,
+}
+
 fn files() -> Vec<NamedFile> {
-    NamedSet::find(SET).unwrap().files().collect()
+    let lines = include_str!("../../src/sets/named_files.txt").lines();
+    let file = |line: &'static str| {
+        let [sha256, bytes, path] = line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        NamedFile {
+            sha256,
+            bytes: bytes.parse().unwrap(),
+            path,
+        }
+    };
+    let of_set = |file: &NamedFile| file.path.starts_with("uci_regression/energy/");
+    lines.map(file).filter(of_set).collect()
 }
 
 /// The mirror's answer for the file of a path.
@@ -54,8 +72,8 @@ fn zeros(path: &str, mut stream: TcpStream) {
 }
 
 /// The program, without a proxy of the environment.
-fn fetch(place: &Workplace, address: &str) -> assert_cmd::Command {
-    let mut command = place.burn_bayes(&format!("data fetch {SET} --data data"));
+fn fetch(place: &TempDir, address: &str) -> assert_cmd::Command {
+    let mut command = papers(place, &format!("fetch {SET} --data data"));
     command
         .env("BURN_BAYES_MIRROR", address)
         .env("NO_PROXY", "*");
@@ -66,7 +84,7 @@ fn fetch(place: &Workplace, address: &str) -> assert_cmd::Command {
 }
 
 /// The exit code and the message.
-fn refused(place: &Workplace, address: &str) -> (i32, String) {
+fn refused(place: &TempDir, address: &str) -> (i32, String) {
     let output = fetch(place, address).output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!message.contains("panicked"), "{message}");
@@ -91,7 +109,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn other_bytes_are_refused_with_both_checksums() {
-    let place = Workplace::new();
+    let place = tempdir().unwrap();
     let (code, message) = refused(&place, &mirror(Box::new(zeros)));
     let expected = files()[0].sha256;
     assert_eq!(code, 1, "{message}");
@@ -102,12 +120,15 @@ fn other_bytes_are_refused_with_both_checksums() {
         "{message}"
     );
     assert!(message.contains(expected), "{message}");
-    assert_eq!(below(&place.path("data")), [""; 0].map(PathBuf::from));
+    assert_eq!(
+        below(&place.path().join("data")),
+        [""; 0].map(PathBuf::from)
+    );
 }
 
 #[test]
 fn without_the_file_the_message_says_how_to_place_it_by_hand() {
-    let place = Workplace::new();
+    let place = tempdir().unwrap();
     let missing = mirror(Box::new(|_, mut stream| {
         stream
             .write_all(head("404 Not Found", 0).as_bytes())
@@ -135,7 +156,10 @@ fn without_the_file_the_message_says_how_to_place_it_by_hand() {
                 "no {part} in: {message}"
             );
         }
-        assert_eq!(below(&place.path("data")), [""; 0].map(PathBuf::from));
+        assert_eq!(
+            below(&place.path().join("data")),
+            [""; 0].map(PathBuf::from)
+        );
     }
 }
 
@@ -151,14 +175,17 @@ fn send_half(path: &str, stream: &mut TcpStream) {
 
 #[test]
 fn half_a_file_is_no_file() {
-    let place = Workplace::new();
+    let place = tempdir().unwrap();
     let (code, message) = refused(
         &place,
         &mirror(Box::new(|path, mut stream| send_half(path, &mut stream))),
     );
     assert_eq!(code, 1, "{message}");
     assert!(message.contains(files()[0].path), "{message}");
-    assert_eq!(below(&place.path("data")), [""; 0].map(PathBuf::from));
+    assert_eq!(
+        below(&place.path().join("data")),
+        [""; 0].map(PathBuf::from)
+    );
 }
 
 /// A mirror that sends half of a file, says so, and stops.
@@ -171,52 +198,70 @@ fn stalling() -> (String, Receiver<TcpStream>) {
     (address, receiver)
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod ends {
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
     use super::*;
-    use crate::signals::{Reach, interrupted, wait_until};
 
     /// A transfer of which half has arrived.
-    fn half_done(place: &Workplace) -> (Child, TcpStream) {
+    fn half_done(place: &TempDir) -> (Child, TcpStream) {
         let (address, half_sent) = stalling();
-        let child = place.start(&format!("data fetch {SET} --data data --mirror {address}"));
+        // It hears every signal, also those that this process ignores.
+        let child = Command::new("env")
+            .arg("--default-signal")
+            .arg(assert_cmd::cargo::cargo_bin("papers"))
+            .args(["fetch", SET, "--data", "data", "--mirror", &address])
+            .current_dir(place.path())
+            .env("NO_PROXY", "*")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let stream = half_sent.recv().unwrap();
-        wait_until(|| {
-            let left = below(&place.path("data"));
-            left.iter()
-                .any(|path| path.metadata().is_ok_and(|file| file.len() > 0))
-        });
+        let start = Instant::now();
+        let has_some = |path: &PathBuf| path.metadata().is_ok_and(|file| file.len() > 0);
+        while !below(&place.path().join("data")).iter().any(has_some) {
+            assert!(
+                start.elapsed() < Duration::from_secs(300),
+                "nothing happens"
+            );
+            std::thread::sleep(Duration::from_millis(2));
+        }
         (child, stream)
     }
 
     #[test]
     fn a_transfer_that_is_killed_leaves_no_name() {
-        let place = Workplace::new();
+        let place = tempdir().unwrap();
         let (mut child, stream) = half_done(&place);
         child.kill().unwrap();
         child.wait().unwrap();
         drop(stream);
-        let left = below(&place.path("data"));
+        let left = below(&place.path().join("data"));
         let is_hidden = |path: &PathBuf| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             name.starts_with(".unfinished-")
         };
         assert!(left.iter().all(is_hidden), "{left:?}");
-        let set = NamedSet::find(SET).unwrap();
-        assert_eq!(
-            set.missing(place.path("data")).unwrap().len(),
-            files().len()
-        );
     }
 
     #[test]
     fn a_transfer_that_is_interrupted_leaves_nothing() {
-        let place = Workplace::new();
+        let place = tempdir().unwrap();
         let (child, stream) = half_done(&place);
-        let (code, message) = interrupted(child, Reach::Process);
+        let id = child.id().to_string();
+        let status = Command::new("kill").args(["-s", "INT", "--", &id]).status();
+        assert!(status.unwrap().success());
+        let output = child.wait_with_output().unwrap();
         drop(stream);
-        assert_eq!(code, Some(130), "{message}");
-        assert_eq!(below(&place.path("data")), [""; 0].map(PathBuf::from));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(130), "{message}");
+        assert_eq!(
+            below(&place.path().join("data")),
+            [""; 0].map(PathBuf::from)
+        );
     }
 }
 
@@ -229,7 +274,7 @@ mod needs_data {
     #[test]
     fn a_set_comes_from_a_mirror_of_ones_own() {
         let data = data_folder();
-        let place = Workplace::new();
+        let place = tempdir().unwrap();
         let address = mirror(Box::new(move |path, mut stream| {
             let body = std::fs::read(data.join(path)).unwrap();
             stream
@@ -246,7 +291,7 @@ mod needs_data {
             said.contains(&format!("{count} files downloaded, 0 already present")),
             "{said}"
         );
-        assert_eq!(below(&place.path("data")).len(), count);
+        assert_eq!(below(&place.path().join("data")).len(), count);
         // The option takes precedence over the environment, and existing files are not requested.
         let mut again = fetch(&place, &address);
         let output = again

@@ -2,40 +2,38 @@
 
 use std::path::Path;
 
-use crate::dataset::{Dataset, Targets};
-use crate::error::{DataError, Place};
-use crate::numbers::read_numbers;
+use burn_bayes_data::{Dataset, Targets};
+use burn_bayes_tabular::Result;
+
+use super::numbers::read_numbers;
+use super::source::wrong;
 
 /// The halves of a data set.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Presplit {
+#[derive(Debug)]
+pub(crate) struct Presplit {
     /// Training rows.
-    pub train: Dataset,
+    pub(crate) train: Dataset,
     /// Test rows.
-    pub test: Dataset,
+    pub(crate) test: Dataset,
 }
 
 /// Reads `{name}_X_tr.csv`, `{name}_y_tr.csv`, `{name}_X_te.csv` and `{name}_y_te.csv`, which contain
 /// numbers separated by spaces, despite their names. Labels become classes, in numerical order.
-///
-/// # Errors
-/// If a file is missing or contains other text, the numbers of rows differ, or the test half has new
-/// labels.
-pub fn read_presplit(folder: impl AsRef<Path>, name: &str) -> Result<Presplit, DataError> {
+pub(crate) fn read_presplit(folder: impl AsRef<Path>, name: &str) -> Result<Presplit> {
     let folder = folder.as_ref();
     let path = |what: &str, part: &str| folder.join(format!("{name}_{what}_{part}.csv"));
     let half = |part: &str| {
         let features = read_numbers(path("X", part))?;
         let targets = read_numbers(path("y", part))?;
         if (targets.rows(), targets.columns()) != (features.rows(), 1) {
-            return Err(DataError::data(
-                Place::of(&path("y", part).display().to_string()),
+            return Err(wrong(
+                path("y", part).display(),
                 format_args!("{} rows of {} numbers", targets.rows(), targets.columns()),
                 format_args!("one label for each of {} rows", features.rows()),
-                "check that the files belong together",
             ));
         }
-        Dataset::new(features, Targets::Real(targets.values().to_vec()))
+        let targets = Targets::Real(targets.values().to_vec());
+        Ok(Dataset::new(features, targets)?)
     };
     let (train, test) = (half("tr")?, half("te")?);
     let labels = |part: &str| path("y", part);
@@ -50,10 +48,11 @@ pub fn read_presplit(folder: impl AsRef<Path>, name: &str) -> Result<Presplit, D
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::source;
+    use burn_bayes_tabular::TabularError;
 
-    fn read(y_tr: &str, y_te: &str) -> Result<Presplit, DataError> {
+    use super::*;
+
+    fn read(y_tr: &str, y_te: &str) -> Result<Presplit> {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [
             ("X_tr", "1 2\n3 4\n"),
@@ -62,7 +61,7 @@ mod tests {
             ("y_te", y_te),
         ] {
             let path = folder.path().join(format!("set_{name}.csv"));
-            source::write_whole(&path, text.as_bytes()).unwrap();
+            std::fs::write(&path, text).unwrap();
         }
         read_presplit(folder.path(), "set")
     }
@@ -84,11 +83,10 @@ mod tests {
             ("1 0\n0 1\n", "1\n"),
         ] {
             let error = read(y_tr, y_te).unwrap_err();
-            assert!(error.is_data(), "{error}");
-            assert!(error.source_name().unwrap().contains("set_y_t"), "{error}");
+            assert!(matches!(error, TabularError::Data(_)), "{error}");
+            assert!(error.to_string().contains("set_y_t"), "{error}");
         }
-        let error = read("1\n0\n", "2\n").unwrap_err();
-        assert_eq!(error.row(), Some(0));
-        assert!(error.source_name().unwrap().ends_with("set_y_te.csv"));
+        let error = read("1\n0\n", "2\n").unwrap_err().to_string();
+        assert!(error.contains("set_y_te.csv, row 0"), "{error}");
     }
 }

@@ -1,15 +1,13 @@
-//! A small regression network on UCI data, with VIFA or SLANG.
+//! A small regression network on a generated curve, with VIFA or SLANG.
 //!
-//! One hidden layer of 50 ReLU units, on a published split. Inputs and targets are standardised
-//! with the training rows, and the noise precision is fixed in the middle of the SLANG paper's
-//! bounds. `cargo run --release -p burn-bayes-papers -- E6` runs all data sets, splits and searches.
+//! One hidden layer of 50 ReLU units. Inputs and targets are standardised with the training rows, and the
+//! noise precision is that of the data. `cargo run --release -p burn-bayes-papers -- E6` runs the papers'
+//! data sets, splits and searches.
 //!
-//! `cargo run --example uci_regression [-- --method slang --split 3]`, with the data in `$BURN_BAYES_DATA`
-//! or `../shared/data`.
+//! `cargo run --example network_regression [-- --method slang --seed 3]`
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
 use std::error::Error;
-use std::path::PathBuf;
 
 use burn::lr_scheduler::LrScheduler;
 use burn::module::ParamGroup;
@@ -22,40 +20,30 @@ use burn_bayes::eval::{
 use burn_bayes::methods::{Algorithm, InitialDeviation, Rate};
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Gather, RateSchedule};
-use burn_bayes_data::{ColumnScale, Scaler, Scaling, UciFolder};
+use burn_bayes_data::{ColumnScale, Scaler, Scaling, gap_regression, partition};
 use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
 
-/// Heating loads of buildings.
-const SET: &str = "uci_regression/energy";
-/// 1/variance of the noise, in the original unit of the target.
-const NOISE_PRECISION: f64 = 0.9;
+/// Number of rows, and the standard deviation of the noise in the original unit of the target.
+const ROWS: usize = 400;
+const NOISE: f64 = 0.1;
 const BATCH: usize = 10;
 /// Number of draws averaged for a prediction.
 const TEST_DRAWS: usize = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = Arguments::read(&["method", "split", "epochs"])?;
+    let arguments = Arguments::read(&["method", "seed", "epochs"])?;
     let method: String = arguments.get("method", "vifa".into())?;
-    let split: usize = arguments.get("split", 0)?;
+    let seed: u64 = arguments.get("seed", 0)?;
     let epochs: usize = arguments.get("epochs", if is_smoke() { 2 } else { 120 })?;
-    let folder = std::env::var_os("BURN_BAYES_DATA").map_or("../shared/data".into(), PathBuf::from);
-    let folder = folder.join(SET);
-    if !folder.is_dir() {
-        println!(
-            "skipped: no data in {} (set BURN_BAYES_DATA)",
-            folder.display()
-        );
-        return Ok(());
-    }
 
-    let rows = Rows::read(folder, split)?;
+    let rows = Rows::generated(seed)?;
     let device = Device::default().autodiff();
-    device.seed(split as u64);
+    device.seed(seed);
     let (count, steps) = (
         rows.train.0.len(),
         epochs * rows.train.0.len().div_ceil(BATCH),
     );
-    let noise_precision = NOISE_PRECISION * rows.target.spread.powi(2);
+    let noise_precision = (rows.target.spread / NOISE).powi(2);
     let model = Regressor::new(
         rows.width,
         &[50],
@@ -114,7 +102,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         deviation: rows.target.spread,
     })?;
     println!(
-        "{method}, split {split}: RMSE {:.3}, log-likelihood {:.3} on {} test rows",
+        "{method}, seed {seed}: RMSE {:.3}, log-likelihood {:.3} on {} test rows",
         rmse(&mixture.mean(), targets)?,
         -mixture_nll(&TargetedMixture::new(&mixture, targets)?),
         targets.len()
@@ -148,7 +136,7 @@ where
     Ok(outputs.into_data().iter::<f64>().collect())
 }
 
-/// Training and test rows of a split, standardised with the training rows.
+/// Training and test rows, standardised with the training rows.
 struct Rows {
     /// Features in a row.
     width: usize,
@@ -161,22 +149,23 @@ struct Rows {
 }
 
 impl Rows {
-    fn read(folder: PathBuf, split: usize) -> Result<Self, Box<dyn Error>> {
-        let folder = UciFolder::open(folder)?;
-        let (split, data) = (folder.split(split)?, folder.dataset());
+    fn generated(seed: u64) -> Result<Self, Box<dyn Error>> {
+        let data = gap_regression(ROWS, NOISE, seed)?;
+        let parts = partition(ROWS, &[0.9, 0.1], seed)?;
+        let (train, test) = (&parts[0], &parts[1]);
         let targets = data.targets().as_real().unwrap_or_default();
         let of = |rows: &[usize]| rows.iter().map(|&row| targets[row]).collect::<Vec<_>>();
-        let scaler = Scaler::fit(data.features(), &split.train, Scaling::Standardise)?;
-        let target = ColumnScale::fit(of(&split.train), Scaling::Standardise)?;
-        let scaled = of(&split.train)
+        let scaler = Scaler::fit(data.features(), train, Scaling::Standardise)?;
+        let target = ColumnScale::fit(of(train), Scaling::Standardise)?;
+        let scaled = of(train)
             .into_iter()
             .map(|value| target.apply(value) as f32);
         let features = scaler.apply(data.features().clone())?;
         Ok(Self {
             width: features.columns(),
-            train: (scaled.collect(), features.select(&split.train)?.to_f32()),
-            test: features.select(&split.test)?.to_f32(),
-            targets: of(&split.test),
+            train: (scaled.collect(), features.select(train)?.to_f32()),
+            test: features.select(test)?.to_f32(),
+            targets: of(test),
             target,
         })
     }

@@ -5,29 +5,28 @@
 //! public files differ from those of the published results; the data sets bundled with scikit-learn, which
 //! that package writes itself; and MedMNIST data sets with only an MD5 checksum.
 
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use burn_bayes_tabular::files::at;
+use burn_bayes_tabular::{Result, TabularError};
 use sha2::{Digest, Sha256};
 
-use crate::error::{DataError, Place, at_path, shown};
-use crate::source;
+use super::source::{self, present, wrong};
 
 /// SHA-256, size and path of every file, one per line.
 const FILES: &str = include_str!("named_files.txt");
 
 /// A named data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NamedSet {
+pub(crate) struct NamedSet {
     /// The name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// A description.
-    pub about: &'static str,
+    pub(crate) about: &'static str,
     /// The licence terms, as far as stated.
-    pub terms: &'static str,
+    pub(crate) terms: &'static str,
     /// Alternative addresses, to which the file names are appended.
-    pub mirrors: &'static [&'static str],
+    pub(crate) mirrors: &'static [&'static str],
     /// The prefix of the paths of its files.
     prefix: &'static str,
 }
@@ -88,7 +87,7 @@ macro_rules! medmnist {
 }
 
 /// All named data sets, sorted by name.
-pub const NAMED_SETS: &[NamedSet] = &[
+pub(crate) const NAMED_SETS: &[NamedSet] = &[
     presplit!(
         "australian",
         "australian_scale",
@@ -178,32 +177,30 @@ pub const NAMED_SETS: &[NamedSet] = &[
 
 /// A file of a [`NamedSet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NamedFile {
+pub(crate) struct NamedFile {
     /// The path below the data folder.
-    pub path: &'static str,
+    pub(crate) path: &'static str,
     /// The size in bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// The SHA-256 checksum, in hexadecimal.
-    pub sha256: &'static str,
+    pub(crate) sha256: &'static str,
 }
 
 impl NamedSet {
     /// The data set with this name.
-    ///
-    /// # Errors
-    /// If there is none; the message lists all names.
-    pub fn find(name: &str) -> Result<&'static Self, DataError> {
+    pub(crate) fn find(name: &str) -> Result<&'static Self> {
         NAMED_SETS
             .iter()
             .find(|set| set.name == name)
             .ok_or_else(|| {
                 let names: Vec<_> = NAMED_SETS.iter().map(|set| set.name).collect();
-                DataError::config("set", shown(name), format!("one of {}", names.join(", ")))
+                let known = names.join(", ");
+                TabularError::Usage(format!("`{name}` is no data set; use {known}"))
             })
     }
 
     /// The folder of the data set below the data folder.
-    pub fn folder(&self, root: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn folder(&self, root: impl AsRef<Path>) -> PathBuf {
         let folder = self
             .prefix
             .rsplit_once('/')
@@ -212,7 +209,7 @@ impl NamedSet {
     }
 
     /// The files of the data set.
-    pub fn files(&self) -> impl Iterator<Item = NamedFile> + use<> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = NamedFile> + use<> {
         let prefix = self.prefix;
         FILES
             .lines()
@@ -221,10 +218,7 @@ impl NamedSet {
     }
 
     /// The missing files. A file compressed with gzip counts if its decompressed content is right.
-    ///
-    /// # Errors
-    /// If a file exists with wrong content, or cannot be read.
-    pub fn missing(&self, root: impl AsRef<Path>) -> Result<Vec<NamedFile>, DataError> {
+    pub(crate) fn missing(&self, root: impl AsRef<Path>) -> Result<Vec<NamedFile>> {
         let mut missing = Vec::new();
         for file in self.files() {
             if !file.is_in(root.as_ref())? {
@@ -247,49 +241,38 @@ impl NamedFile {
 
     /// The file name without folder.
     #[cfg(feature = "fetch")]
-    pub(crate) fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         self.path.rsplit('/').next().unwrap_or(self.path)
     }
 
     /// Whether the file exists below `root` with the right content.
-    pub(crate) fn is_in(&self, root: &Path) -> Result<bool, DataError> {
+    pub(super) fn is_in(&self, root: &Path) -> Result<bool> {
         let path = root.join(self.path);
-        let (found, there) = if path.exists() {
-            let mut file = std::fs::File::open(&path).map_err(at_path(&path))?;
-            (digest(&mut file).map_err(at_path(&path))?, path)
-        } else {
-            let packed = source::present(&path);
-            if !packed.exists() {
-                return Ok(false);
-            }
-            let (mut plain, _) = source::open(&packed)?;
-            (digest(&mut plain.bytes).map_err(at_path(&packed))?, packed)
+        let there = present(&path);
+        if !there.exists() {
+            return Ok(false);
+        }
+        // A file that is compressed itself has the checksum of its bytes.
+        let bytes = match there == path {
+            true => std::fs::read(&path).map_err(at(&path))?,
+            false => source::read(&there)?.0,
         };
+        let found = hexadecimal(Sha256::new_with_prefix(bytes));
         if found == self.sha256 {
             return Ok(true);
         }
-        Err(DataError::data(
-            Place::of(&there.display().to_string()),
+        let cure = "move the file away, and download the data set again";
+        let expected = format_args!("{}; {cure}", self.sha256);
+        Err(wrong(
+            there.display(),
             format_args!("SHA-256 {found}"),
-            self.sha256,
-            "move the file away, and download the data set again",
+            expected,
         ))
     }
 }
 
-fn digest(reader: &mut impl Read) -> io::Result<String> {
-    let mut hasher = Sha256::new();
-    let mut piece = vec![0; 1 << 16];
-    loop {
-        match reader.read(&mut piece)? {
-            0 => return Ok(hexadecimal(hasher)),
-            length => hasher.update(&piece[..length]),
-        }
-    }
-}
-
 /// A digest in hexadecimal.
-pub(crate) fn hexadecimal(hasher: Sha256) -> String {
+pub(super) fn hexadecimal(hasher: Sha256) -> String {
     hasher
         .finalize()
         .iter()
@@ -337,13 +320,13 @@ mod tests {
             );
         }
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(digest(&mut io::empty()).unwrap(), empty);
+        assert_eq!(hexadecimal(Sha256::new()), empty);
     }
 
     #[test]
     fn a_wrong_name_is_answered_with_the_right_ones() {
         let error = NamedSet::find("mnst").unwrap_err();
-        assert!(error.is_config(), "{error}");
+        assert!(matches!(error, TabularError::Usage(_)), "{error}");
         for set in NAMED_SETS {
             assert!(error.to_string().contains(set.name), "{error}");
         }
@@ -355,10 +338,12 @@ mod tests {
         let set = NamedSet::find("yacht").unwrap();
         assert_eq!(set.missing(root.path()).unwrap().len(), set.files().count());
         let file = set.files().next().unwrap();
-        source::write_whole(&root.path().join(file.path), b"something else").unwrap();
+        let path = root.path().join(file.path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, b"something else").unwrap();
         let error = set.missing(root.path()).unwrap_err();
         assert!(
-            error.is_data() && error.to_string().contains(file.sha256),
+            matches!(error, TabularError::Data(_)) && error.to_string().contains(file.sha256),
             "{error}"
         );
     }

@@ -1,64 +1,43 @@
-//! Downloads of the named data sets; nothing else in the library uses the network.
+//! Downloads of the named data sets; nothing else in the workspace uses the network.
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use burn_bayes_data::{persist, temporary_beside};
+use burn_bayes_tabular::files::{Entry, at, make_folder};
+use burn_bayes_tabular::{Result, TabularError};
 use sha2::{Digest, Sha256};
 use ureq::Agent;
 
-use crate::error::{DataError, at_path};
-use crate::named_sets::{NamedFile, NamedSet, hexadecimal};
-use crate::source;
+use super::named_sets::{NamedFile, NamedSet, hexadecimal};
 
 /// Timeout for each response or read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Downloads named data sets into a folder, and verifies each file by its SHA-256.
-///
-/// ```no_run
-/// use burn_bayes_data::{Fetcher, NamedSet};
-///
-/// let set = NamedSet::find("energy")?;
-/// let fetched = Fetcher::new("data").fetch(set, |transfer| {
-///     println!("{}: {} of {}", transfer.file.path, transfer.bytes, transfer.file.bytes);
-/// })?;
-/// let folder = burn_bayes_data::UciFolder::open(fetched.folder)?;
-/// # Ok::<(), burn_bayes_data::DataError>(())
-/// ```
 #[derive(Debug, Clone)]
-pub struct Fetcher {
+pub(super) struct Fetcher {
     root: PathBuf,
     mirror: Option<String>,
     agent: Agent,
 }
 
-/// The progress of a download.
-#[derive(Debug, Clone, Copy)]
-pub struct Transfer<'a> {
-    /// The file.
-    pub file: &'a NamedFile,
-    /// Number of bytes received.
-    pub bytes: u64,
-    /// The temporary file; `None` before a mirror has answered.
-    pub place: Option<&'a Path>,
-}
-
 /// The result of a [`Fetcher`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fetched {
+pub(super) struct Fetched {
     /// The folder of the data set.
-    pub folder: PathBuf,
+    pub(super) folder: PathBuf,
     /// Number of files downloaded.
-    pub downloaded: usize,
+    pub(super) downloaded: usize,
     /// Number of files already present.
-    pub present: usize,
+    pub(super) present: usize,
 }
 
 impl Fetcher {
     /// Downloads into `root` from the public mirrors.
-    pub fn new(root: impl Into<PathBuf>) -> Self {
+    pub(super) fn new(root: impl Into<PathBuf>) -> Self {
         let config = Agent::config_builder()
             .timeout_connect(Some(PATIENCE))
             .timeout_recv_response(Some(PATIENCE))
@@ -73,32 +52,24 @@ impl Fetcher {
 
     /// Uses a mirror instead of the public ones: an address with the same file layout as the folder.
     #[must_use]
-    pub fn with_mirror(self, address: impl Into<String>) -> Self {
+    pub(super) fn with_mirror(self, address: impl Into<String>) -> Self {
         Self {
             mirror: Some(address.into()),
             ..self
         }
     }
 
-    /// Downloads the missing files of a data set; `on_progress` is called before each file and for every
-    /// chunk.
-    ///
-    /// # Errors
-    /// If a file exists with wrong content, no mirror sends the right content, or a file cannot be
-    /// written. Complete files are kept, and partial files are removed.
-    pub fn fetch(
+    /// Downloads the missing files of a data set; `on_file` is called before each. Complete files are kept, and partial files
+    /// are removed.
+    pub(super) fn fetch(
         &self,
         set: &NamedSet,
-        mut on_progress: impl FnMut(Transfer<'_>),
-    ) -> Result<Fetched, DataError> {
+        mut on_file: impl FnMut(&NamedFile),
+    ) -> Result<Fetched> {
         let missing = set.missing(&self.root)?;
         for file in &missing {
-            on_progress(Transfer {
-                file,
-                bytes: 0,
-                place: None,
-            });
-            let result = self.download(file, &self.addresses(set, file), &mut on_progress);
+            on_file(file);
+            let result = self.download(file, &self.addresses(set, file));
             result.map_err(|failure| match failure {
                 Failure::Here(error) => error,
                 Failure::There(failures) => self.no_mirror(set, file, &failures),
@@ -122,28 +93,24 @@ impl Fetcher {
         }
     }
 
-    fn no_mirror(&self, set: &NamedSet, file: &NamedFile, failures: &str) -> DataError {
+    fn no_mirror(&self, set: &NamedSet, file: &NamedFile, failures: &str) -> TabularError {
         let message = format!(
-            "no mirror sent this file ({failures}); without a network, download the {} files of `{}` \
+            "{}: no mirror sent this file ({failures}); without a network, download the {} files of `{}` \
              from {} elsewhere and copy them into {}",
+            file.path,
             set.files().count(),
             set.name,
             set.mirrors.join(" or "),
             set.folder(&self.root).display(),
         );
-        DataError::network(file.path, message)
+        TabularError::System(io::Error::other(message))
     }
 
     /// Tries the addresses in order.
-    fn download(
-        &self,
-        file: &NamedFile,
-        addresses: &[String],
-        on_progress: &mut impl FnMut(Transfer<'_>),
-    ) -> Result<(), Failure> {
+    fn download(&self, file: &NamedFile, addresses: &[String]) -> Result<(), Failure> {
         let mut failures = Vec::new();
         for address in addresses {
-            match self.download_from(file, address, on_progress) {
+            match self.download_from(file, address) {
                 Err(Failure::There(failure)) => failures.push(format!("{address}: {failure}")),
                 other => return other,
             }
@@ -151,26 +118,18 @@ impl Fetcher {
         Err(Failure::There(failures.join("; ")))
     }
 
-    fn download_from(
-        &self,
-        file: &NamedFile,
-        address: &str,
-        on_progress: &mut impl FnMut(Transfer<'_>),
-    ) -> Result<(), Failure> {
+    fn download_from(&self, file: &NamedFile, address: &str) -> Result<(), Failure> {
         let path = self.root.join(file.path);
         let mut response = self.agent.get(address).call().map_err(Failure::there)?;
         let mut body = response.body_mut().as_reader();
-        source::make_folder_of(&path).map_err(Failure::Here)?;
-        let unfinished = source::temporary_beside(&path);
+        make_folder(path.parent().unwrap_or(&path)).map_err(Failure::Here)?;
+        let unfinished = temporary_beside(&path);
         let mut unfinished = unfinished.map_err(|error| Failure::here(&path, error))?;
+        // Registered, so that an interruption removes the unfinished file.
+        let entry = Entry::of(unfinished.path());
         let (mut hasher, mut count) = (Sha256::new(), 0);
         let mut piece = vec![0; 1 << 16];
         loop {
-            on_progress(Transfer {
-                file,
-                bytes: count,
-                place: Some(unfinished.path()),
-            });
             let length = body.read(&mut piece).map_err(Failure::there)?;
             if length == 0 {
                 break;
@@ -200,7 +159,8 @@ impl Fetcher {
                 file.sha256
             )));
         }
-        source::persist(unfinished, &path).map_err(|error| Failure::here(&path, error))
+        drop(entry);
+        persist(unfinished, &path).map_err(|error| Failure::here(&path, error))
     }
 }
 
@@ -208,14 +168,14 @@ impl Fetcher {
 #[derive(Debug)]
 enum Failure {
     /// A local error, which another mirror would not fix.
-    Here(DataError),
+    Here(TabularError),
     /// An error of the network or the mirror.
     There(String),
 }
 
 impl Failure {
-    fn here(path: &Path, error: std::io::Error) -> Self {
-        Self::Here(at_path(path)(error))
+    fn here(path: &Path, error: io::Error) -> Self {
+        Self::Here(at(path)(error))
     }
 
     fn there(message: impl fmt::Display) -> Self {
@@ -291,9 +251,7 @@ mod tests {
         for body in [good(), answer("200 OK", None, "hello, world")] {
             let (address, server) = serve(vec![body]);
             let address = format!("{address}/mirror/greeting.txt");
-            fetcher(root.path())
-                .download(&FILE, &[address], &mut |_| {})
-                .unwrap();
+            fetcher(root.path()).download(&FILE, &[address]).unwrap();
             assert_eq!(server.join().unwrap(), ["/mirror/greeting.txt"]);
             assert!(FILE.is_in(root.path()).unwrap());
             assert_eq!(files_below(&root.path().join("folder")), 1);
@@ -324,8 +282,7 @@ mod tests {
             ("not http", b"220 smtp ready\r\n".to_vec(), ""),
         ] {
             let (address, server) = serve(vec![bytes]);
-            let failure =
-                fetcher(root.path()).download(&FILE, std::slice::from_ref(&address), &mut |_| {});
+            let failure = fetcher(root.path()).download(&FILE, std::slice::from_ref(&address));
             match failure.unwrap_err() {
                 Failure::There(message) => {
                     assert!(message.starts_with(&address), "{case}: {message}");
@@ -352,9 +309,7 @@ mod tests {
             format!("{address}/a"),
             format!("{address}/b"),
         ];
-        fetcher(root.path())
-            .download(&FILE, &addresses, &mut |_| {})
-            .unwrap();
+        fetcher(root.path()).download(&FILE, &addresses).unwrap();
         assert_eq!(server.join().unwrap(), ["/a", "/b"]);
     }
 
@@ -369,9 +324,9 @@ mod tests {
         let set = NamedSet::find("mnist").unwrap();
         let mut heard = Vec::new();
         let error = fetcher
-            .fetch(set, |transfer| heard.push(transfer.file.path))
+            .fetch(set, |file| heard.push(file.path))
             .unwrap_err();
-        assert!(error.is_network(), "{error}");
+        assert!(matches!(error, TabularError::System(_)), "{error}");
         assert_eq!(heard.len(), 1);
         let message = error.to_string();
         for part in [
@@ -392,9 +347,11 @@ mod tests {
         )
         .unwrap();
         let (address, server) = serve(vec![good()]);
-        let failure =
-            fetcher(root.path()).download(&FILE, &[address.clone(), address], &mut |_| {});
-        assert!(matches!(failure.unwrap_err(), Failure::Here(error) if error.is_io()));
+        let failure = fetcher(root.path()).download(&FILE, &[address.clone(), address]);
+        assert!(matches!(
+            failure.unwrap_err(),
+            Failure::Here(TabularError::System(_))
+        ));
         assert_eq!(server.join().unwrap().len(), 1);
     }
 
@@ -403,12 +360,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let set = NamedSet::find("energy").unwrap();
         let file = set.files().next().unwrap();
-        source::write_whole(&root.path().join(file.path), b"mine").unwrap();
+        let path = root.path().join(file.path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, b"mine").unwrap();
         // No server is needed: a file with wrong content is found before any request.
         let error = fetcher(root.path())
             .with_mirror("http://127.0.0.1:9")
             .fetch(set, |_| {});
-        assert!(error.unwrap_err().is_data());
-        assert_eq!(std::fs::read(root.path().join(file.path)).unwrap(), b"mine");
+        assert!(matches!(error.unwrap_err(), TabularError::Data(_)));
+        assert_eq!(std::fs::read(path).unwrap(), b"mine");
     }
 }
