@@ -50,12 +50,7 @@ impl RowScore for VariationRatio {
     type Input = ClassificationDraws;
 
     fn caption(&self) -> Caption {
-        Caption {
-            name: "Variation Ratio".into(),
-            description: "Share of draws outvoted by the others.".into(),
-            unit: None,
-            higher_is_better: false,
-        }
+        Caption::new("Variation Ratio", "Share of draws outvoted by the others.")
     }
 
     fn scores(&self, batch: &ClassificationDraws) -> Result<Vec<f64>, TensorReadError> {

@@ -1,13 +1,15 @@
 //! The traits that turn a score into a metric.
 
-use burn::tensor::TensorReadError;
-use burn::train::metric::NumericAttributes;
+use std::sync::Arc;
 
-/// How a score is shown.
+use burn::tensor::TensorReadError;
+use burn::train::metric::MetricName;
+
+/// How a score is shown: `Caption { unit: Some("nats"), ..Caption::new(name, description) }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caption {
     /// The name, including settings; unique among the metrics of a training.
-    pub name: String,
+    pub name: MetricName,
     /// A description in one sentence.
     pub description: String,
     /// Its unit, if it has one.
@@ -17,10 +19,13 @@ pub struct Caption {
 }
 
 impl Caption {
-    pub(crate) fn attributes(&self) -> NumericAttributes {
-        NumericAttributes {
-            unit: self.unit.map(str::to_string),
-            higher_is_better: self.higher_is_better,
+    /// A score without a unit, whose smaller values are better.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            name: Arc::new(name.into()),
+            description: description.into(),
+            unit: None,
+            higher_is_better: false,
         }
     }
 }
@@ -42,12 +47,7 @@ impl Caption {
 ///     type Input = ClassificationDraws;
 ///
 ///     fn caption(&self) -> Caption {
-///         Caption {
-///             name: "Variation Ratio".into(),
-///             description: "Share of draws outvoted by the others.".into(),
-///             unit: None,
-///             higher_is_better: false,
-///         }
+///         Caption::new("Variation Ratio", "Share of draws outvoted by the others.")
 ///     }
 ///
 ///     fn scores(&self, batch: &ClassificationDraws) -> Result<Vec<f64>, TensorReadError> {
@@ -71,23 +71,48 @@ pub trait RowScore: Clone + Send + Sync {
 /// A score of a whole set that is not a mean over its rows;
 /// [`WholeSetMetric`](super::WholeSetMetric) reports it at the end of an epoch.
 ///
+/// It accumulates mini-batches; the metric begins each epoch with a clone of the score that it was
+/// given.
+///
 /// Law: the score does not depend on the division into mini-batches.
 pub trait SetScore: Clone + Send + Sync {
     /// What the model's output is adapted to.
     type Input;
-    /// The state accumulated over mini-batches; the default is the empty state.
-    type Gathered: Clone + Default + Send + Sync;
 
     /// How the score is shown.
     fn caption(&self) -> Caption;
 
-    /// Adds a mini-batch to the state.
-    fn gather(
-        &self,
-        gathered: &mut Self::Gathered,
-        batch: &Self::Input,
-    ) -> Result<(), TensorReadError>;
+    /// Adds a mini-batch.
+    fn add(&mut self, batch: &Self::Input) -> Result<(), TensorReadError>;
 
-    /// The score of the accumulated state, with at least one mini-batch.
-    fn score(&self, gathered: &Self::Gathered) -> f64;
+    /// The score of the mini-batches, at least one.
+    fn value(&self) -> f64;
 }
+
+/// Metrics that are the mean of a score of class probabilities without settings: name, description and unit, and the
+/// scores of the rows of a batch.
+macro_rules! class_row_metrics {
+    ($($(#[$docs:meta])* $metric:ident of $score:ident: $name:literal, $description:literal,
+        $unit:expr, |$rows:ident| $scores:expr;)+) => {$(
+        $(#[$docs])*
+        pub type $metric = $crate::metric::RowMeanMetric<$score>;
+
+        #[doc = concat!("The score that [`", stringify!($metric), "`] averages.")]
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $score;
+
+        impl $crate::metric::RowScore for $score {
+            type Input = $crate::likelihood::ClassificationDraws;
+
+            fn caption(&self) -> $crate::metric::Caption {
+                $crate::metric::Caption { unit: $unit, ..$crate::metric::Caption::new($name, $description) }
+            }
+
+            fn scores(&self, batch: &Self::Input) -> Result<Vec<f64>, burn::tensor::TensorReadError> {
+                let $rows = batch.read()?;
+                Ok($scores)
+            }
+        }
+    )+};
+}
+pub(super) use class_row_metrics;

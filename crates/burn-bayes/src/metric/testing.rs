@@ -52,6 +52,18 @@ pub(crate) fn epoch<M: Metric + Numeric>(mut metric: M, batches: &[M::Input]) ->
     metric.final_value().current()
 }
 
+/// Fails unless an epoch of these batches has this value, up to `count` roundings as in
+/// [`assert_close`].
+#[track_caller]
+pub(crate) fn assert_epoch<M: Metric + Numeric>(
+    metric: M,
+    batches: &[M::Input],
+    expected: f64,
+    count: usize,
+) {
+    assert_close(epoch(metric, batches), expected, count);
+}
+
 /// Fails unless two values agree up to `count` roundings of a number of this size in the single
 /// precision that the inputs have.
 #[track_caller]
