@@ -192,7 +192,7 @@ fn members_that_are_fitted_again_are_those_of_single_fits_and_the_scores_stay() 
         assert!(scored == posterior(&format!("plain/member-{member}")));
         assert!(scored != posterior(&format!("run/member-{member}")));
     }
-    // The verdict is the worst of the members' arrival tests and of the comparison with plain models.
+    // The verdict is the worst of the members' convergence tests and of the comparison with plain models.
     let scores = json(&place.read("run/scores.json"));
     let verdicts = scores["member_verdicts"].as_array().unwrap();
     for (index, verdict) in verdicts.iter().enumerate() {

@@ -306,8 +306,8 @@ impl FitSettings {
         let factors = scale * tuned.factors_learning_rate;
         given.factors_learning_rate = self.factors_learning_rate.unwrap_or(factors);
         let diagonal = match (self.method, self.prior_precision) {
-            // The prior is learned from deviations that must have arrived.
-            (Vifa | MeanField, PriorPrecision::Learned(_)) => ARRIVING_RATE,
+            // The prior is learned from deviations that must have converged.
+            (Vifa | MeanField, PriorPrecision::Learned(_)) => FAST_DIAGONAL_RATE,
             _ => tuned.diagonal_learning_rate,
         };
         let diagonal = scale * diagonal;
@@ -385,8 +385,8 @@ impl Tuned {
 /// VIFA's initial deviation with a prior over functions.
 const NARROW_DEVIATION: f64 = 0.003;
 
-/// The learning rate of VIFA's diagonal with which deviations arrive.
-const ARRIVING_RATE: f64 = 0.1;
+/// The learning rate of VIFA's diagonal with which deviations converge within the default number of epochs.
+const FAST_DIAGONAL_RATE: f64 = 0.1;
 
 /// An error about a setting.
 pub fn refused(field: &str, problem: impl std::fmt::Display) -> TabularError {
@@ -420,7 +420,7 @@ fn default_rank(defaults: &MethodDefaults) -> String {
 }
 
 /// By default, a training has at least this number of epochs and of steps: with few rows, 100 epochs are too few
-/// steps for deviations to arrive.
+/// steps for deviations to converge.
 const FEWEST_EPOCHS: usize = 100;
 const FEWEST_STEPS: usize = 3000;
 

@@ -23,7 +23,7 @@ use crate::train::ExampleLoss;
 
 /// Tests by importance ratios whether a fit is close to the true posterior, in one pass over the training data.
 ///
-/// Where [`ArrivalTest`](super::ArrivalTest) compares a fit with the best of its family, this test compares it with
+/// Where [`ConvergenceTest`](super::ConvergenceTest) compares a fit with the best Gaussian of its family, this test compares it with
 /// the posterior itself. It needs hundreds of draws, and for more than some thousands of weights it rejects every
 /// approximation that is not nearly exact.
 ///

@@ -323,14 +323,14 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     ///
     /// The validation of a wrapped model makes this comparison for outputs with a likelihood
     /// ([`MixDraws::row_losses`]), by one more forward pass for each batch beside those of the draws, and logs a warning
-    /// where the average is worse by two standard errors. [`Verdict::with_arrival`] adds whether the posterior has
+    /// where the average is worse by two standard errors. [`Verdict::with_kl_gap`] adds whether the posterior has
     /// converged, which takes passes over the training data.
     ///
     /// ```
     /// use burn::module::{Module, ModuleDisplay};
     /// # use burn::train::TrainStep;
     /// use burn_bayes::Bayesian;
-    /// use burn_bayes::diagnostics::{ArrivalTest, Verdict};
+    /// use burn_bayes::diagnostics::{ConvergenceTest, Verdict};
     /// # use burn_bayes::likelihood::MixDraws;
     /// use burn_bayes::methods::Vifa;
     ///
@@ -345,8 +345,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// {
     ///     let posterior = trained.posterior();
     ///     let model = trained.template().clone();
-    ///     let arrival = ArrivalTest::new(train_len).measure(&model, &posterior, batches)?;
-    ///     Ok(trained.verdict().with_arrival(arrival, posterior.len()))
+    ///     let gap = ConvergenceTest::new(train_len).measure(&model, &posterior, batches)?;
+    ///     Ok(trained.verdict().with_kl_gap(gap, posterior.len()))
     /// }
     /// ```
     pub fn verdict(&self) -> Verdict {
