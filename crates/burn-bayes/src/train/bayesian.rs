@@ -265,9 +265,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         let steps = self.clock.step();
         if steps > 0 && matches!(self.algorithm.stage(), Stage::Mean | Stage::Scale) {
             log::warn!(
-                "after {steps} steps there is no posterior yet: the mean was trained alone so far, and the \
-                 covariance is only that with which its training would begin; train longer, or set \
-                 `mean_stage` to fewer steps"
+                "after {steps} steps the posterior has its initial covariance: only the mean has been trained; train \
+                 longer, or set a shorter `mean_stage`"
             );
         }
         self.try_posterior()
