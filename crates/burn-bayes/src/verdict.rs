@@ -331,7 +331,7 @@ impl Verdict {
             match gap.convergence(weights) {
                 Convergence::Converged => None,
                 Convergence::NotConverged => Some(format!(
-                    "not converged: estimated KL gap to the best Gaussian of this family: {nats:.0} nats ({weights} \
+                    "not converged: estimated KL gap to the best Gaussian of this family: {nats:.1} nats ({weights} \
                      weights); uncertainty far from the data may be underestimated; train longer"
                 )),
                 Convergence::Undetermined if error.is_finite() => Some(format!(

@@ -13,7 +13,7 @@ use burn_bayes_graph::{ExampleBatch, Layout};
 
 use super::batched_training::BatchedTraining;
 use super::cache::PosteriorCache;
-use super::clock::{Clock, Identity, PriorMark};
+use super::clock::{Clock, Identity, PriorHash};
 use super::deferred_step::{Deferred, DeferredStep};
 use super::divergence_stop::DivergenceStop;
 use super::gather_per_example::ExampleLoss;
@@ -385,16 +385,16 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         &self.model_terms
     }
 
-    /// Computes the terms of a prior over functions in every step; the mark of this prior is part of a record.
+    /// Computes the terms of a prior over functions in every step; the hash of this prior is part of a record.
     pub(crate) fn with_function_terms(
         self,
-        mark: PriorMark,
+        hash: PriorHash,
         change: impl FnOnce(ModelTerms) -> ModelTerms,
     ) -> Self {
         // A prior over functions has its own divergence, which does not grow with the number of weights.
         let train_len = self.algorithm.setup().train_len;
         Self {
-            clock: self.clock.with_function_prior(mark),
+            clock: self.clock.with_function_prior(hash),
             model_terms: change(self.model_terms),
             algorithm: self.algorithm.with_ess(train_len as f64),
             ..self
