@@ -1,6 +1,6 @@
 //! The settings of the library as command-line options.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use burn_bayes_tabular::Result;
@@ -246,17 +246,18 @@ fn option(name: &str, mut command: &Command, mut matches: &ArgMatches) -> Option
     let argument = arguments.find(|argument| argument.get_id() == id.as_str())?;
     let long = argument.get_long()?;
     let is_typed = matches.value_source(&id) == Some(ValueSource::CommandLine);
-    let is_in_file = || file(matches).is_some_and(|path| Config::is_set_in(&path, name));
+    let is_in_file = || files(matches).any(|path| Config::is_set_in(&path, name));
     (is_typed || !is_in_file()).then(|| format!("--{long}"))
 }
 
-/// The file with the settings that are not typed: the given one, or that of a run.
-fn file(matches: &ArgMatches) -> Option<PathBuf> {
+/// The files with settings that are not typed: the given ones, and that of a run.
+fn files(matches: &ArgMatches) -> impl Iterator<Item = PathBuf> {
     let path = |id: &str| matches.try_get_one::<PathBuf>(id).ok().flatten();
-    let in_folder = |folder: &PathBuf| Path::new(folder).join("config.toml");
     let is_resumed = matches.try_get_one("resume").ok().flatten() == Some(&true);
     let run = path("run").or_else(|| path("out").filter(|_| is_resumed));
-    path("config").cloned().or_else(|| run.map(in_folder))
+    let given = [path("config").cloned(), path("ranges").cloned()];
+    let in_run = run.map(|folder| folder.join("config.toml"));
+    given.into_iter().chain([in_run]).flatten()
 }
 
 fn named(choices: &'static [Choice]) -> Vec<PossibleValue> {

@@ -377,7 +377,7 @@ fn few_rows_are_fitted() {
                 &format!("{options} --model mlp:60 --out {rows}-wide"),
             );
             assert_eq!(
-                errors.contains("weights are fitted to"),
+                errors.contains("mostly determined by the prior: "),
                 rows < 39,
                 "{errors}"
             );

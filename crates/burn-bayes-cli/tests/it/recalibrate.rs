@@ -166,7 +166,7 @@ fn unsuitable_recalibrations_are_refused_before_the_training() {
         (&moons, format!("{MOONS} --recalibrate variance --out run"), ["a class", "use temperature"]),
         (&gap, format!("{GAP} --recalibrate temperature --out run"), ["a number", "use variance"]),
         (&moons, format!("{MOONS} --recalibrate temperature --validation 0 --out run"), ["held-out rows", "--validation 0.2"]),
-        (&moons, format!("{MOONS} --recalibrate temperature --refit --out run"), ["--refit: ", "leave out one"]),
+        (&moons, format!("{MOONS} --recalibrate temperature --refit --out run"), ["`refit`", "leave out one"]),
         (&moons, format!("{MOONS} --recalibrate temperature --out run"), ["at least 50", "`--validation`"]),
         (
             &moons,

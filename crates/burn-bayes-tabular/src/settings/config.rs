@@ -37,12 +37,13 @@ impl Config {
         toml::from_str(&text).map_err(wrong)
     }
 
-    /// Whether a TOML file has a value of the setting with this name.
+    /// Whether a TOML file, of settings or of their ranges, has the setting with this name.
     pub fn is_set_in(path: &Path, name: &str) -> bool {
         let table = read_text(path).ok();
         let table = table.and_then(|text| text.parse::<toml::Table>().ok());
-        let mut parts = table.iter().flat_map(toml::Table::values);
-        parts.any(|part| part.get(name).is_some())
+        table.is_some_and(|table| {
+            table.contains_key(name) || table.values().any(|part| part.get(name).is_some())
+        })
     }
 
     /// The settings as TOML, with the defaults of the method as comments.
