@@ -151,16 +151,16 @@ impl Console {
         }
     }
 
-    /// Shows a training in which only the noise is learned, numbered from 0, at its start.
+    /// Shows a training of the cross-validation that estimates the noise, numbered from 0, at its start.
     pub(crate) fn noise(&self, training: usize, trainings: usize) {
         match &self.bar {
             Some(Bar(bar)) => {
                 bar.set_length(trainings as u64);
                 bar.set_position(training as u64);
-                bar.set_message("learns the noise");
+                bar.set_message("estimating the noise");
             }
             None if training == 0 => tell(format_args!(
-                "learns the noise by {trainings} trainings, each without some of the rows"
+                "estimating the noise by {trainings}-fold training"
             )),
             None => {}
         }

@@ -14,7 +14,7 @@ mod warnings;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::Command;
 use crate::console::tell;
@@ -47,7 +47,9 @@ fn main() -> ExitCode {
     }
     warnings::show();
     // Clap exits with code 2 on a usage error, as does `TabularError::Usage`.
-    let program = Program::parse();
+    let matches = Program::command().get_matches();
+    let program = Program::from_arg_matches(&matches);
+    let program = program.unwrap_or_else(|error| error.format(&mut Program::command()).exit());
     let caught = match program.command {
         Command::Worker => interruption::catch_in_worker(),
         _ => interruption::catch(),
@@ -60,7 +62,8 @@ fn main() -> ExitCode {
         }
         Err(TabularError::Interrupted(_)) => interruption::end(),
         Err(failure) => {
-            tell(format_args!("error: {failure}"));
+            let message = settings::error_message(&failure, &Program::command(), &matches);
+            tell(format_args!("error: {message}"));
             ExitCode::from(failure.code())
         }
     }
@@ -69,8 +72,6 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-
-    use clap::CommandFactory;
 
     use super::*;
 

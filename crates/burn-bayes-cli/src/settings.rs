@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use burn_bayes_tabular::Result;
+use burn_bayes_tabular::error::TabularError;
 use burn_bayes_tabular::predict::{ConformalRequest, SetMethod};
 use burn_bayes_tabular::settings::{
     Choice, Config, DataSettings, DecimalName, Delimiter, FileFormat, FitSettings, Kind, Setting,
     SettingValue, refused,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 /// A table of settings.
@@ -98,6 +100,14 @@ impl ConfigFlags {
     ) -> impl Iterator<Item = (&'static str, String)> {
         let of_fit = self.given.iter().filter(|(part, ..)| *part == Part::Fit);
         of_fit.filter_map(|(_, name, _)| Some((*name, settings.without_effect(name)?)))
+    }
+
+    /// The name of a setting: that of its option, if it was given as one, or else that in TOML.
+    pub(crate) fn shown_name(&self, name: &str) -> String {
+        match self.given.iter().any(|(_, given, _)| *given == name) {
+            true => with_options(&format!("`{name}`")),
+            false => format!("`{name}`"),
+        }
     }
 
     /// The settings of the file, if given, overridden by the options.
@@ -191,6 +201,56 @@ impl Flag {
             }),
         }
     }
+}
+
+/// A text in which the settings of a fit have the names of their options.
+pub(crate) fn with_options(text: &str) -> String {
+    let flags = FLAGS.iter().filter(|flag| flag.part == Part::Fit);
+    flags.fold(text.to_string(), |text, Flag { setting, long, .. }| {
+        text.replace(&format!("`{}`", setting.name), &format!("`--{long}`"))
+    })
+}
+
+/// The message of an error, with the names of options as they are typed. A setting whose value is from a file keeps
+/// the name that it has there.
+pub(crate) fn error_message(
+    error: &TabularError,
+    program: &Command,
+    matches: &ArgMatches,
+) -> String {
+    match error {
+        TabularError::Setting { name, problem } => match option(name, program, matches) {
+            Some(option) => format!("{option}: {problem}"),
+            None => error.to_string(),
+        },
+        TabularError::Numerical(message) => with_options(message),
+        _ => error.to_string(),
+    }
+}
+
+/// The option of a setting; `None` if the command has none, or the value is from a file.
+fn option(name: &str, mut command: &Command, mut matches: &ArgMatches) -> Option<String> {
+    while let Some((subcommand, found)) = matches.subcommand() {
+        (command, matches) = (command.find_subcommand(subcommand)?, found);
+    }
+    // The names of some options have hyphens already.
+    let id = name.replace('-', "_");
+    let mut arguments = command.get_arguments();
+    let argument = arguments.find(|argument| argument.get_id() == id.as_str())?;
+    let long = argument.get_long()?;
+    let is_typed = matches.value_source(&id) == Some(ValueSource::CommandLine);
+    let is_in_file = || files(matches).any(|path| Config::is_set_in(&path, name));
+    (is_typed || !is_in_file()).then(|| format!("--{long}"))
+}
+
+/// The files with settings that are not typed: the given ones, and that of a run.
+fn files(matches: &ArgMatches) -> impl Iterator<Item = PathBuf> {
+    let path = |id: &str| matches.try_get_one::<PathBuf>(id).ok().flatten();
+    let is_resumed = matches.try_get_one("resume").ok().flatten() == Some(&true);
+    let run = path("run").or_else(|| path("out").filter(|_| is_resumed));
+    let given = [path("config").cloned(), path("ranges").cloned()];
+    let in_run = run.map(|folder| folder.join("config.toml"));
+    given.into_iter().chain([in_run]).flatten()
 }
 
 fn named(choices: &'static [Choice]) -> Vec<PossibleValue> {

@@ -43,6 +43,12 @@ impl DataError {
         self.kind == Kind::Config
     }
 
+    /// The name of an invalid setting, and what is wrong with it.
+    pub fn setting(&self) -> Option<(&str, &str)> {
+        let of_setting = self.message.strip_prefix("setting `")?;
+        of_setting.split_once("`: ").filter(|_| self.is_config())
+    }
+
     /// Whether a file could not be read or written.
     pub fn is_io(&self) -> bool {
         self.kind == Kind::Io
@@ -288,6 +294,7 @@ mod tests {
         assert_eq!((named.source_name(), named.row()), (Some("b.csv"), Some(7)));
         let setting = DataError::config("rows", 2, 1).in_file("b.csv");
         assert_eq!(setting.to_string(), "setting `rows`: found 2, expected 1");
+        assert_eq!(setting.setting(), Some(("rows", "found 2, expected 1")));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Whether a fit can be trusted: the arrival test of its posterior, and its negative log-likelihood (NLL) on
+//! Whether a fit can be trusted: the convergence test of its posterior, and its negative log-likelihood (NLL) on
 //! the held-out rows beside those of plain models.
 //!
 //! With d_r the NLL of row r under the fit minus that under a baseline, N rows, mean d̄ and sample standard
@@ -28,7 +28,7 @@ const ROUNDING: f64 = 1e-9;
 pub struct Assessment {
     /// The worst verdict of the parts; null if none of them has one.
     pub verdict: Option<Verdict>,
-    /// How far the posterior is from the best of its family; null for a point estimate and with a prior over functions.
+    /// The KL gap to the best Gaussian of the family; null for a point estimate and with a prior over functions.
     pub diagnosis: Option<Diagnosis>,
     /// How far its functions are from those of the exact Gaussian process; null without a prior over functions, and for
     /// more rows than an exact process takes.
@@ -85,15 +85,15 @@ pub struct BaselineScores {
 }
 
 impl Assessment {
-    /// The assessment of a fit by the arrival test or the exact process, with the training losses of its epochs.
+    /// The assessment of a fit by the convergence test or the exact process, with the training losses of its epochs.
     pub(crate) fn of(
         diagnosis: Option<Diagnosis>,
         process: Option<ProcessComparison>,
         losses: &[f64],
     ) -> Self {
-        let arrival = diagnosis.as_ref().map(|diagnosis| diagnosis.verdict);
+        let convergence = diagnosis.as_ref().map(|diagnosis| diagnosis.verdict);
         Self {
-            verdict: arrival.max(process.as_ref().map(|process| process.verdict)),
+            verdict: convergence.max(process.as_ref().map(|process| process.verdict)),
             diagnosis,
             process,
             trend: Trend::of(losses),
@@ -144,7 +144,7 @@ impl Assessment {
 
     /// What was found out, a sentence for each part.
     pub fn sentences(&self) -> Vec<String> {
-        let arrival = self.diagnosis.iter().flat_map(Diagnosis::sentences);
+        let diagnosis = self.diagnosis.iter().flat_map(Diagnosis::sentences);
         let process = self.process.iter().map(ProcessComparison::sentence);
         let members = self.finding_of_members();
         let members = members.map(|finding| sentence(&format!("{finding}.")));
@@ -158,7 +158,7 @@ impl Assessment {
                  epochs."
             )
         });
-        arrival
+        diagnosis
             .chain(process)
             .chain(members)
             .chain(trend)
@@ -176,12 +176,12 @@ impl fmt::Display for Assessment {
         let worse = self.baselines.iter();
         let worse = worse.filter(|baseline| baseline.verdict().is_some());
         let worse = worse.filter_map(Baseline::finding);
-        let arrival = self.diagnosis.iter().map(Diagnosis::finding);
+        let diagnosis = self.diagnosis.iter().map(Diagnosis::finding);
         let process = self.process.iter().map(ProcessComparison::finding);
         let reasons = diverged
             .into_iter()
             .chain(worse)
-            .chain(arrival)
+            .chain(diagnosis)
             .chain(process);
         let reasons: Vec<String> = reasons.chain(self.finding_of_members()).collect();
         write!(f, "{verdict}: {}", reasons.join("; "))

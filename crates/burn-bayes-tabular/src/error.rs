@@ -13,7 +13,15 @@ pub type Result<T, E = TabularError> = std::result::Result<T, E>;
 /// An error; each kind has its own exit code.
 #[derive(Debug, Error)]
 pub enum TabularError {
-    /// An option or a setting is invalid.
+    /// A setting, or another option of a program, is invalid.
+    #[error("`{name}` {problem}")]
+    Setting {
+        /// Its name, as in TOML.
+        name: String,
+        /// What is wrong with it, without its name.
+        problem: String,
+    },
+    /// What was asked for is impossible.
     #[error("{0}")]
     Usage(String),
     /// A file has invalid content, or does not match the run.
@@ -39,7 +47,7 @@ impl TabularError {
     pub fn code(&self) -> u8 {
         match self {
             Self::System(_) => 1,
-            Self::Usage(_) => 2,
+            Self::Setting { .. } | Self::Usage(_) => 2,
             Self::Data(_) => 3,
             Self::Numerical(_) => 4,
             Self::Interrupted(_) => INTERRUPTED,
@@ -60,6 +68,12 @@ impl TabularError {
 
 impl From<DataError> for TabularError {
     fn from(error: DataError) -> Self {
+        if let Some((name, problem)) = error.setting() {
+            let found = problem.strip_prefix("found ");
+            let problem = found.map_or_else(|| problem.into(), |found| format!("is {found}"));
+            let name = name.into();
+            return Self::Setting { name, problem };
+        }
         let message = error.to_string();
         if error.is_config() {
             Self::Usage(message)

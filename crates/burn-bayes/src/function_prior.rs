@@ -59,7 +59,7 @@ use crate::laplace::{ModelOutputs, OutputGradients, not_finite, without_autodiff
 use crate::methods::{Algorithm, Draw, FromCurvature, FunctionPriorUse, FunctionTerms, Proposal};
 use crate::noise::Noise;
 use crate::prior::Prior;
-use crate::train::{Bayesian, PriorMark};
+use crate::train::{Bayesian, PriorHash};
 
 pub use divergence::FunctionDivergence;
 
@@ -213,7 +213,7 @@ where
     A: Algorithm,
 {
     /// Adds a prior over functions to that over the weights, for a model whose features are a matrix with one point per
-    /// row. A weak prior over the weights leaves the choice of the function to this one. A record contains only a mark of
+    /// row. A weak prior over the weights leaves the choice of the function to this one. A record contains only a hash of
     /// it: set it again to resume a training, whose first step fails without it.
     ///
     /// # Errors
@@ -256,8 +256,8 @@ where
             has_rows,
         };
         comparison.check(self.template(), &features)?;
-        let mark = PriorMark::new(&comparison.prior.description());
-        Ok(self.with_function_terms(mark, |terms| {
+        let hash = PriorHash::new(&comparison.prior.description());
+        Ok(self.with_function_terms(hash, |terms| {
             terms.with_function(move |model: &M, proposal| {
                 comparison.terms(model, &features, proposal)
             })

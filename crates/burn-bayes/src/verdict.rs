@@ -6,21 +6,21 @@
 //! | predictions | d_i, the NLL of validation row i under the average of the draws minus that under the mean's network | d̄ > 2 s/√n, and .005 nats |
 //! | predictions of classes | the NLL of the average, and the entropy of the classes of these rows | the first is larger, by 2 s/√n |
 //! | draws | N (E_q L − L*), with the loss L per training row and the least loss L* | more than ½ N (L₀ − L*), or than D/2 |
-//! | posterior | the excess of [`Arrival`] with two standard errors added | more than [`CONVERGED`] nats per weight |
+//! | posterior | [`KlGap::nats`] with two standard errors added | more than [`CONVERGED`] nats per weight |
 //!
 //! L* is the loss at the mean of a Gaussian, or in the best epoch if that was less, as in a training that diverged. L₀ is
 //! the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss, and
 //! by Akaike's criterion it is worth its place only if it gains a nat: so draws of a useful posterior lose at most half of
 //! what the mean has learned, and never more than half a nat per weight.
 
-mod convergence;
+mod kl_gap;
 
 use std::fmt;
 
 use burn_bayes_eval::Bounded;
 
-use self::convergence::CERTAIN;
-pub use self::convergence::{Arrival, CONVERGED, Convergence};
+use self::kl_gap::CERTAIN;
+pub use self::kl_gap::{CONVERGED, Convergence, KlGap};
 
 /// Fewer rows are not judged: their standard error is a guess.
 const FEWEST_ROWS: u64 = 5;
@@ -266,7 +266,7 @@ impl LossAtDraws {
 ///
 /// [`Bayesian::verdict`](crate::Bayesian::verdict) returns what its last validation found, and a
 /// [`Trainer`](crate::train::Trainer) compares the losses at draws with that at the mean when it ends.
-/// [`with_arrival`](Self::with_arrival) adds the result of an [`ArrivalTest`](crate::diagnostics::ArrivalTest).
+/// [`with_kl_gap`](Self::with_kl_gap) adds the result of a [`ConvergenceTest`](crate::diagnostics::ConvergenceTest).
 ///
 /// ```
 /// use burn_bayes::diagnostics::Verdict;
@@ -289,16 +289,16 @@ pub struct Verdict {
     pub validation: Option<ValidationComparison>,
     /// The losses at draws.
     pub draws: Option<LossAtDraws>,
-    /// The distance from the best of the family, and the number of weights.
-    pub(crate) arrival: Option<(Arrival, usize)>,
+    /// The KL gap to the best Gaussian of the family, and the number of weights.
+    pub(crate) kl_gap: Option<(KlGap, usize)>,
 }
 
 impl Verdict {
-    /// The same with the result of an arrival test of a posterior of this number of weights.
+    /// The same with the result of a convergence test of a posterior of this number of weights.
     #[must_use]
-    pub fn with_arrival(self, arrival: Arrival, weights: usize) -> Self {
+    pub fn with_kl_gap(self, kl_gap: KlGap, weights: usize) -> Self {
         Self {
-            arrival: Some((arrival, weights)),
+            kl_gap: Some((kl_gap, weights)),
             ..self
         }
     }
@@ -314,8 +314,7 @@ impl Verdict {
 
     /// Whether the posterior has converged, if it was tested.
     pub fn convergence(&self) -> Option<Convergence> {
-        self.arrival
-            .map(|(arrival, weights)| arrival.convergence(weights))
+        self.kl_gap.map(|(gap, weights)| gap.convergence(weights))
     }
 
     /// Whether predictions with this posterior are worse than those of its mean, or of a constant, or it has no
@@ -327,22 +326,22 @@ impl Verdict {
     /// What is wrong, a sentence each, without capital letters and full stops.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = self.serious();
-        problems.extend(self.arrival.and_then(|(arrival, weights)| {
-            let (excess, error) = (arrival.excess(), arrival.standard_error);
-            match arrival.convergence(weights) {
+        problems.extend(self.kl_gap.and_then(|(gap, weights)| {
+            let (nats, error) = (gap.nats(), gap.standard_error);
+            match gap.convergence(weights) {
                 Convergence::Converged => None,
                 Convergence::NotConverged => Some(format!(
-                    "not converged: estimated KL gap to the best Gaussian of this family {excess:.1} nats ({weights} \
-                     weights); uncertainty far from the data may be wrong"
+                    "not converged: estimated KL gap to the best Gaussian of this family: {nats:.1} nats ({weights} \
+                     weights); uncertainty far from the data may be underestimated; train longer"
                 )),
                 Convergence::Undetermined if error.is_finite() => Some(format!(
-                    "undetermined: the estimated KL gap to the best Gaussian of this family is {excess:.1} ± \
+                    "convergence undetermined: estimated KL gap to the best Gaussian of this family: {nats:.1} ± \
                      {error:.1} nats ({weights} weights); test with more pairs of draws"
                 )),
                 Convergence::Undetermined => Some(format!(
-                    "undetermined: the deviations of {} of {weights} weights are smaller than the rounding of the \
+                    "convergence undetermined: the deviations of {} of {weights} weights are smaller than the rounding of the \
                      weights",
-                    arrival.undetermined
+                    gap.undetermined
                 )),
             }
         }));

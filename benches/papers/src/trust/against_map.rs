@@ -189,7 +189,9 @@ impl Outcome {
             model.and_then(|model| rows.losses(&model.predict(&rows.test, settings.draws)?));
         let losses = match losses {
             Ok(losses) => Some(losses),
-            Err(TabularError::Numerical(_) | TabularError::Usage(_)) => None,
+            Err(
+                TabularError::Numerical(_) | TabularError::Setting { .. } | TabularError::Usage(_),
+            ) => None,
             Err(error) => return Err(error),
         };
         Ok(Self { losses, seconds })

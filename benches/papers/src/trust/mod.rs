@@ -95,7 +95,8 @@ fn or_diverged(measured: Result<Measures>) -> Result<Measures> {
             measures.extend([diverged(false)]);
             Ok(measures)
         }
-        Ok(_) | Err(TabularError::Numerical(_) | TabularError::Usage(_)) => {
+        Ok(_)
+        | Err(TabularError::Numerical(_) | TabularError::Setting { .. } | TabularError::Usage(_)) => {
             Ok(Measures::from([diverged(true), (WITHIN.into(), 0.0)]))
         }
         Err(error) => Err(error),

@@ -19,7 +19,7 @@ use crate::console::{
     Console, busy, command_line, print, print_baselines, print_json, print_scores, tell, warn,
 };
 use crate::interruption;
-use crate::settings::ConfigFlags;
+use crate::settings::{ConfigFlags, with_options};
 
 /// What to fit, and where to write it.
 #[derive(Debug, Args)]
@@ -82,8 +82,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Says which settings have no effect.
 fn tell_notes(arguments: &Arguments, settings: &FitSettings, scored_rows: usize) {
-    for (setting, other) in arguments.settings.without_effect(settings) {
-        tell(format_args!("note: `{setting}` has no effect with {other}"));
+    for (name, other) in arguments.settings.without_effect(settings) {
+        let name = arguments.settings.shown_name(name);
+        tell(format_args!("note: {name} has no effect with {other}"));
     }
     for (name, is_given) in [
         ("against_map", settings.against_map),
@@ -91,8 +92,9 @@ fn tell_notes(arguments: &Arguments, settings: &FitSettings, scored_rows: usize)
         ("refit", settings.refit),
     ] {
         if is_given && scored_rows == 0 {
+            let name = arguments.settings.shown_name(name);
             tell(format_args!(
-                "note: `{name}` has no effect without held-out rows"
+                "note: {name} has no effect without held-out rows"
             ));
         }
     }
@@ -117,7 +119,7 @@ fn finished_ensemble(fit: EnsembleFit) -> Result<FinishedFit> {
         tell(format_args!("{name}"));
         let finished = finished(member)?;
         if finished.assessment.verdict.is_some() {
-            tell(format_args!("{}", finished.assessment));
+            tell(with_options(&finished.assessment.to_string()));
         }
     }
     match fit.scored_rows() {
@@ -177,7 +179,7 @@ impl Observer for Shown {
     }
 
     fn warn(&mut self, warning: &str) {
-        warn(warning);
+        warn(with_options(warning));
     }
 }
 
@@ -225,7 +227,7 @@ fn show(fit: &FinishedFit) -> Result<()> {
         )?;
     }
     if fit.assessment.verdict.is_some() {
-        print(format_args!("{}", fit.assessment))?;
+        print(with_options(&fit.assessment.to_string()))?;
     }
     if let Some(scores) = &fit.scores {
         if let Some(recalibration) = &scores.recalibration {

@@ -19,6 +19,7 @@ use clap::{Args, Subcommand};
 
 use crate::console::{Counter, busy, command_line, tell, warn};
 use crate::interruption;
+use crate::settings::with_options;
 use burn_bayes_data::Table;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::fits::FitsTask;
@@ -197,7 +198,7 @@ impl Progress for Fits {
     }
 
     fn warn(&self, warning: &str) {
-        warn(warning);
+        warn(with_options(warning));
     }
 }
 

@@ -32,6 +32,7 @@ fn options_that_cannot_be_used() {
     let place = Workplace::with_moons();
     place.write("unknown.toml", "[fit]\nepochz = 3\n");
     place.write("wrong.toml", "[fit]\nmodel = \"cnn\"\n");
+    place.write("zero.toml", "[fit]\nbatch_size = 0\n");
     place.write(
         "grades.csv",
         "x,grade\n0.5,1\n1.5,2\n2.5,3\n0.4,1\n1.4,2\n2.4,3\n",
@@ -43,23 +44,23 @@ fn options_that_cannot_be_used() {
             (
                 format!("{file} --target knid"),
                 USAGE,
-                &["`target`", "knid", "did you mean `kind`"],
+                &["--target:", "knid", "did you mean `kind`"],
             ),
             (
                 format!("{file} --target elevation"),
                 USAGE,
-                &["`target`", "`x`, `y`, `kind`"],
+                &["--target:", "`x`, `y`, `kind`"],
             ),
-            (file.into(), USAGE, &["`target` is not given"]),
-            ("fit --out run".into(), USAGE, &["`data` is not given"]),
+            (file.into(), USAGE, &["--target: is not given"]),
+            ("fit --out run".into(), USAGE, &["--data: is not given"]),
             (
                 "fit --data grades.csv --target grade --out run".into(),
                 USAGE,
-                &["`task`", "3 whole numbers", "`grade`"],
+                &["--task:", "3 whole numbers", "`grade`"],
             ),
-            (moons("--ignore z"), USAGE, &["`ignore`", "`z`"]),
-            (moons("--ignore kind"), USAGE, &["`ignore`", "target"]),
-            (moons("--categories z"), USAGE, &["`categories`", "`z`"]),
+            (moons("--ignore z"), USAGE, &["--ignore:", "`z`"]),
+            (moons("--ignore kind"), USAGE, &["--ignore:", "target"]),
+            (moons("--categories z"), USAGE, &["--categories:", "`z`"]),
             (
                 moons("--categories x --max-categories 100"),
                 DATA,
@@ -68,48 +69,48 @@ fn options_that_cannot_be_used() {
             (
                 moons("--batch-size 0"),
                 USAGE,
-                &["`batch_size`", "0", "at least 1"],
+                &["--batch-size:", "0", "at least 1"],
             ),
             (
                 moons("--method factor-analysis --rank 0"),
                 USAGE,
-                &["`rank`", "swag"],
+                &["--rank:", "swag"],
             ),
             (
                 moons("--method vifa --rank 103"),
                 USAGE,
-                &["`rank`", "103", "102"],
+                &["--rank:", "103", "102"],
             ),
             (
                 moons("--positive sideways"),
                 USAGE,
-                &["`positive`", "`sideways`", "`lower`, `upper`"],
+                &["--positive:", "`sideways`", "`lower`, `upper`"],
             ),
-            (moons("--validation 1"), USAGE, &["`validation`"]),
-            (moons("--epochs 0"), USAGE, &["`epochs`"]),
+            (moons("--validation 1"), USAGE, &["--validation:"]),
+            (moons("--epochs 0"), USAGE, &["--epochs:"]),
             (moons("--epochs -1"), USAGE, &["--epochs", "-1"]),
             (
                 moons("--train-draws 1000000000"),
                 USAGE,
-                &["`train_draws`", "at most"],
+                &["--train-draws:", "at most"],
             ),
             (
                 moons("--epochs 18446744073709551615"),
                 USAGE,
-                &["`epochs`", "at most"],
+                &["--epochs:", "at most"],
             ),
             (
                 moons("--model mlp:99999999999"),
                 USAGE,
-                &["`model`", "mlp:99999999999", "smaller"],
+                &["--model:", "mlp:99999999999", "smaller"],
             ),
             (
                 moons("--model mlp:9999999999,9999999999"),
                 USAGE,
-                &["`model`", "smaller"],
+                &["--model:", "smaller"],
             ),
-            (moons("--lr=-1"), USAGE, &["`learning_rate`"]),
-            (moons("--momentum 1"), USAGE, &["`momentum`"]),
+            (moons("--lr=-1"), USAGE, &["--learning-rate:"]),
+            (moons("--momentum 1"), USAGE, &["--momentum:"]),
             (
                 format!("{file} --target kind --model cnn"),
                 USAGE,
@@ -129,6 +130,18 @@ fn options_that_cannot_be_used() {
                 "fit --config unknown.toml --out run".into(),
                 USAGE,
                 &["unknown.toml", "epochz"],
+            ),
+            // A value keeps the name that it has where it is from.
+            (moons("--config zero.toml"), USAGE, &["`batch_size` is 0"]),
+            (
+                moons("--config zero.toml --batch-size 0"),
+                USAGE,
+                &["--batch-size: is 0"],
+            ),
+            (
+                moons("--config zero.toml --batch-size 8 --momentum 1"),
+                USAGE,
+                &["--momentum: is 1"],
             ),
             (
                 "fit --config wrong.toml --out run".into(),
@@ -150,7 +163,7 @@ fn options_that_cannot_be_used() {
     assert!(!place.path("run").exists(), "nothing was begun");
     let tune = format!("{} --out found", MOONS.replacen("fit", "tune", 1));
     for wrong in ["--trials 0", "--survivors 0", "--folds 1"] {
-        let setting = format!("`{}`", &wrong[2..wrong.rfind(' ').unwrap_or(0)]);
+        let setting = format!("{}:", &wrong[..wrong.rfind(' ').unwrap_or(0)]);
         check(&place, &[(format!("{tune} {wrong}"), USAGE, &[&setting])]);
     }
     assert!(!place.path("found").exists(), "nothing was begun");
@@ -165,7 +178,7 @@ fn options_that_cannot_be_used() {
         "--folds 1",
         "--folds 1000",
     ] {
-        let setting = format!("`{}`", &wrong[2..wrong.rfind(' ').unwrap_or(0)]);
+        let setting = format!("{}:", &wrong[..wrong.rfind(' ').unwrap_or(0)]);
         check(
             &place,
             &[(format!("{compare} {wrong}"), USAGE, &[&setting])],
@@ -260,12 +273,12 @@ fn files_that_cannot_be_fitted() {
             (
                 regression("few.csv"),
                 USAGE,
-                &["`noise_precision`", "2 rows"],
+                &["--noise-precision:", "2 rows"],
             ),
             (
                 format!("{} --batch-size 2 --validation 0", regression("few.csv")),
                 USAGE,
-                &["`noise_precision`", "3 rows"],
+                &["--noise-precision:", "3 rows"],
             ),
         ],
     );
@@ -293,17 +306,17 @@ fn rows_that_do_not_fit_the_run() {
             (
                 "evaluate run moons.csv --positive sideways".into(),
                 USAGE,
-                &["`positive`", "`lower`, `upper`"],
+                &["--positive:", "`lower`, `upper`"],
             ),
             (
                 "predict run moons.csv --keep kind,zip".into(),
                 USAGE,
-                &["`keep`", "`zip`", "`kind`"],
+                &["--keep:", "`zip`", "`kind`"],
             ),
             (
                 "predict run label.csv --keep label".into(),
                 USAGE,
-                &["`keep`", "`label`", "rename"],
+                &["--keep:", "`label`", "rename"],
             ),
             (
                 "evaluate run third.csv".into(),
@@ -340,47 +353,47 @@ fn rows_that_do_not_fit_the_run() {
             (
                 "predict run moons.csv --draws 0".into(),
                 USAGE,
-                &["`draws`"],
+                &["--draws:"],
             ),
             (
                 "predict run moons.csv --draws 18446744073709551615".into(),
                 USAGE,
-                &["`draws`", "at most"],
+                &["--draws:", "at most"],
             ),
             (
                 "predict run moons.csv --score std --abstain-above 1".into(),
                 USAGE,
-                &["`score`", "entropy"],
+                &["--score:", "entropy"],
             ),
             (
                 "predict run moons.csv --score entropy".into(),
                 USAGE,
-                &["`score`", "--abstain-above"],
+                &["--score:", "--abstain-above"],
             ),
             (
                 "predict run moons.csv --abstain-above nan".into(),
                 USAGE,
-                &["`abstain-above`", "NaN"],
+                &["--abstain-above:", "NaN"],
             ),
             (
                 "predict run absent.csv --quantiles 0.5".into(),
                 USAGE,
-                &["`quantiles`", "classes"],
+                &["--quantiles:", "classes"],
             ),
             (
                 "predict run moons.csv --target-risk 0.3 --draws 1".into(),
                 USAGE,
-                &["`draws` is 1", "--target-risk", "20 draws of the fit"],
+                &["--draws: is 1", "--target-risk", "20 draws of the fit"],
             ),
             (
                 "predict run moons.csv --target-risk 2".into(),
                 USAGE,
-                &["`target-risk`"],
+                &["--target-risk:"],
             ),
             (
                 "predict run moons.csv --target-risk 0.1 --confidence 1".into(),
                 USAGE,
-                &["`confidence`"],
+                &["--confidence:"],
             ),
         ],
     );
@@ -483,12 +496,12 @@ fn a_regression_that_goes_wrong() {
             (
                 "predict run absent.csv --quantiles 0.5,1.5".into(),
                 USAGE,
-                &["`quantiles` is 1.5", "(0, 1)"],
+                &["--quantiles: is 1.5", "(0, 1)"],
             ),
             (
                 "predict run gap.csv --target-risk 0.1".into(),
                 USAGE,
-                &["`target-risk`", "--tolerance", "regression"],
+                &["--target-risk:", "--tolerance", "regression"],
             ),
         ],
     );
@@ -509,7 +522,7 @@ fn what_would_be_lost() {
             (
                 format!("{fit} --out found"),
                 USAGE,
-                &["`out`", "config.toml"],
+                &["--out:", "config.toml"],
             ),
             (
                 "predict found moons.csv".into(),
@@ -519,17 +532,17 @@ fn what_would_be_lost() {
             (
                 "predict run moons.csv --output moons.csv".into(),
                 USAGE,
-                &["`output`", "moons.csv"],
+                &["--output:", "moons.csv"],
             ),
             (
                 "predict run moons.csv --output run/posterior.safetensors".into(),
                 USAGE,
-                &["`output`", "overwritten"],
+                &["--output:", "overwritten"],
             ),
             (
                 "evaluate run moons.csv --report other".into(),
                 USAGE,
-                &["`report`", "folder of a run"],
+                &["--report:", "folder of a run"],
             ),
         ],
     );
@@ -548,7 +561,7 @@ fn what_one_draw_cannot_say() {
         &[(
             format!("{predict} --score mutual_information"),
             USAGE,
-            &["`score`", "one draw"],
+            &["--score:", "one draw"],
         )],
     );
 }
@@ -669,12 +682,12 @@ fn columns_that_are_no_features() {
                     "--target a --task regression --positive 1 --out run",
                 ),
                 USAGE,
-                &["`positive`", "number"],
+                &["--positive:", "number"],
             ),
             (
                 fit("id.csv", "--target a --positive 1 --out run"),
                 USAGE,
-                &["`positive`", "two classes", "7"],
+                &["--positive:", "two classes", "7"],
             ),
         ],
     );
@@ -740,24 +753,24 @@ fn targets_that_do_not_go_together() {
     check(
         &place,
         &[
-            (fit("--target price,price"), USAGE, &["`target`", "`price` twice"]),
+            (fit("--target price,price"), USAGE, &["--target:", "`price` twice"]),
             (
                 fit("--target price,rnet"),
                 USAGE,
-                &["`target`", "`rnet`", "did you mean `rent`"],
+                &["--target:", "`rnet`", "did you mean `rent`"],
             ),
             (
                 fit("--target price,rent --ignore rent"),
                 USAGE,
-                &["`ignore`", "the target `rent`"],
+                &["--ignore:", "the target `rent`"],
             ),
             (
                 fit("--target wet,kind --task classification"),
                 USAGE,
-                &["`task`", "names 2", "multilabel"],
+                &["--task:", "names 2", "multilabel"],
             ),
-            (fit("--target price,rent --task counts"), USAGE, &["`task`", "one target"]),
-            (fit("--target wet --task multilabel"), USAGE, &["`task`", "classification"]),
+            (fit("--target price,rent --task counts"), USAGE, &["--task:", "one target"]),
+            (fit("--target wet --task multilabel"), USAGE, &["--task:", "classification"]),
             (
                 fit("--target wet,kind --task multilabel"),
                 DATA,
@@ -766,7 +779,7 @@ fn targets_that_do_not_go_together() {
             (
                 fit("--target price,wet"),
                 USAGE,
-                &["`task`", "the target `wet` has 2 values", "use regression"],
+                &["--task:", "the target `wet` has 2 values", "use regression"],
             ),
             (
                 fit("--target price,kind --task regression"),
@@ -776,44 +789,44 @@ fn targets_that_do_not_go_together() {
             (
                 fit("--target price,rent --task regression --recalibrate variance"),
                 USAGE,
-                &["`recalibrate`", "the fit has 2"],
+                &["--recalibrate:", "the fit has 2"],
             ),
             (
                 fit("--target price,rent --task regression --positive 1"),
                 USAGE,
-                &["`positive`", "leave it out"],
+                &["--positive:", "leave it out"],
             ),
             (
                 "predict done rows.csv --conformal 0.5".into(),
                 USAGE,
-                &["`conformal`", "the fit has 2", "fit each target alone"],
+                &["--conformal:", "the fit has 2", "fit each target alone"],
             ),
             (
                 "predict done rows.csv --target-risk 0.1 --tolerance 1".into(),
                 USAGE,
-                &["`target-risk`", "the fit has 2", "--abstain-above"],
+                &["--target-risk:", "the fit has 2", "--abstain-above"],
             ),
             (
                 "predict done rows.csv --abstain-above 1".into(),
                 USAGE,
-                &["`score`", "price_std, price_epistemic_std, rent_std"],
+                &["--score:", "price_std, price_epistemic_std, rent_std"],
             ),
             (
                 "evaluate done rows.csv --by wet".into(),
                 USAGE,
-                &["`by`", "the fit has 2"],
+                &["--by:", "the fit has 2"],
             ),
             (
                 "compare --data rows.csv --target price,rent --task regression --methods map,vifa --out c --predict rows.csv \
                  --conformal 0.5"
                     .into(),
                 USAGE,
-                &["`predict`", "one target"],
+                &["--predict:", "one target"],
             ),
             (
                 "check --data rows.csv --target price,rent --task regression --noise-precision 1 --out c".into(),
                 USAGE,
-                &["`target`", "several columns"],
+                &["--target:", "several columns"],
             ),
         ],
     );

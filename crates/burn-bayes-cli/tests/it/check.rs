@@ -106,57 +106,60 @@ fn what_cannot_be_simulated_is_refused_before_the_first_fit() {
     for (arguments, words) in [
         (
             "check --model linear --out found".into(),
-            "`noise_precision` is learned",
+            "--noise-precision: is learned",
         ),
         (
             format!("{CHECK} --method map --out found"),
-            "`method` is map",
+            "--method: is map",
         ),
         (
             format!("{CHECK} --simulations 0 --out found"),
-            "`simulations` is 0",
+            "--simulations: is 0",
         ),
         (
             format!("{CHECK} --posterior-draws 0 --out found"),
-            "`posterior_draws` is 0",
+            "--posterior-draws: is 0",
         ),
-        (format!("{CHECK} --classes 1 --out found"), "`classes` is 1"),
-        (format!("{CHECK} --rows 0 --out found"), "`rows` is 0"),
+        (
+            format!("{CHECK} --classes 1 --out found"),
+            "--classes: is 1",
+        ),
+        (format!("{CHECK} --rows 0 --out found"), "--rows: is 0"),
         (
             format!("{CHECK} --prior-precision 0 --out found"),
-            "`prior_precision` is 0",
+            "--prior-precision: is 0",
         ),
         (
             format!("{CHECK} --draws 5 --out found"),
-            "`draws` is not used",
+            "--draws: is not used",
         ),
         (
             format!("{CHECK} --patience 5 --out found"),
-            "`patience` is not used",
+            "--patience: is not used",
         ),
         (
             format!("{CHECK} --refit --out found"),
-            "`refit` is not used",
+            "--refit: is not used",
         ),
         (
             format!("{CHECK} --target kind --out found"),
-            "`rows` is for generated rows",
+            "--rows: is for generated rows",
         ),
         (
             "check --target kind --out found".into(),
-            "`data` is not given",
+            "--data: is not given",
         ),
         (
             format!("{moons} --classes 3"),
-            "`classes` is for generated rows",
+            "--classes: is for generated rows",
         ),
         (
             format!("{moons} --validation 0.5"),
-            "`validation` is not used",
+            "--validation: is not used",
         ),
         (
             format!("{moons} --method exact --model linear"),
-            "`method` is exact",
+            "--method: is exact",
         ),
     ] {
         let (code, message) = place.failure(&arguments);

@@ -212,7 +212,7 @@ fn every_group_is_covered_at_the_level() {
         ),
         (
             format!("predict run new.csv {by} y"),
-            ["`conformal-by`", "names the target `y`", "another column"],
+            ["--conformal-by: ", "names the target `y`", "another column"],
         ),
         (
             "predict run new.csv --conformal 0.995 --conformal-by ward".into(),
@@ -228,7 +228,7 @@ fn every_group_is_covered_at_the_level() {
         ),
         (
             "compare --data known.csv --target y --task regression --keep ward --out other".into(),
-            ["`keep`", "not used here", "leave it out"],
+            ["--keep: ", "not used here", "leave it out"],
         ),
     ] {
         let (code, message) = place.failure(&command);
@@ -243,7 +243,7 @@ fn every_group_is_covered_at_the_level() {
         place.failure("fit --data std.csv --target y --task regression --keep std --out other");
     assert_eq!(code, 2, "{message}");
     assert!(
-        message.contains("`keep`") && message.contains("`std`"),
+        message.contains("--keep: ") && message.contains("`std`"),
         "{message}"
     );
 }
@@ -358,17 +358,17 @@ fn a_guarantee_that_cannot_be_given_is_refused() {
         (
             "run",
             "--conformal 90",
-            ["`conformal` is 90", "(0, 1)", "such as 0.9"],
+            ["--conformal: is 90", "(0, 1)", "such as 0.9"],
         ),
         (
             "run",
             "--conformal 0.9 --conformal-sets aps",
-            ["`conformal-sets`", "classification", "leave it out"],
+            ["--conformal-sets: ", "classification", "leave it out"],
         ),
         (
             "run",
             "--conformal 0.9 --draws 5",
-            ["`draws` is 5", "the 20 draws of the fit", "leave it out"],
+            ["--draws: is 5", "the 20 draws of the fit", "leave it out"],
         ),
         (
             "run",
@@ -378,17 +378,17 @@ fn a_guarantee_that_cannot_be_given_is_refused() {
         (
             "none",
             "--conformal 0.9",
-            ["`conformal`", "the run has none", "--validation 0.2"],
+            ["--conformal: ", "the run has none", "--validation 0.2"],
         ),
         (
             "all",
             "--conformal 0.9",
-            ["`conformal`", "`refit`", "trained the model"],
+            ["--conformal: ", "`refit`", "trained the model"],
         ),
         (
             "stopped",
             "--conformal 0.9",
-            ["`conformal`", "`patience`", "chose the epoch"],
+            ["--conformal: ", "`patience`", "chose the epoch"],
         ),
     ] {
         for command in ["predict", "evaluate"] {
@@ -456,14 +456,18 @@ fn errors_of_numbers_above_a_tolerance_are_bounded() {
         (
             "0.05",
             2,
-            ["`target-risk`", "--tolerance", "unit of the target"],
+            ["--target-risk: ", "--tolerance", "unit of the target"],
         ),
         (
             "0.05 --tolerance -1",
             2,
-            ["`tolerance` is -1", "above 0", ""],
+            ["--tolerance: is -1", "above 0", ""],
         ),
-        ("0.05 --tolerance 0", 2, ["`tolerance` is 0", "above 0", ""]),
+        (
+            "0.05 --tolerance 0",
+            2,
+            ["--tolerance: is 0", "above 0", ""],
+        ),
         (
             "0.001 --tolerance 0.4",
             3,
@@ -485,7 +489,7 @@ fn errors_of_numbers_above_a_tolerance_are_bounded() {
     let (code, message) = place.failure("predict run moons.csv --target-risk 0.3 --tolerance 1");
     assert_eq!(code, 2);
     assert!(
-        message.contains("`tolerance` is for regression"),
+        message.contains("--tolerance: is for regression"),
         "{message}"
     );
 }

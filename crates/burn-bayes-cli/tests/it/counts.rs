@@ -165,9 +165,9 @@ fn what_is_no_count_is_refused() {
     }
     place.write("known.csv", &visits(1).0);
     for (change, word) in [
-        ("--method exact", "`method`"),
-        ("--likelihood gaussian", "`likelihood`"),
-        ("--recalibrate variance", "`recalibrate`"),
+        ("--method exact", "--method: "),
+        ("--likelihood gaussian", "--likelihood: "),
+        ("--recalibrate variance", "--recalibrate: "),
         ("--task regression --likelihood poisson", "--task counts"),
     ] {
         let fit = FIT.replace(

@@ -28,7 +28,7 @@ fn has_banner(page: &str) -> bool {
 fn check_divergence(place: &Workplace, fit: &str, rows: &str, words: &[&str]) {
     let (code, message) = place.failure(&format!("{fit} --out run"));
     assert_eq!(code, NUMERICAL, "{message}");
-    for word in ["diverged", "`learning_rate`", "`method`"]
+    for word in ["diverged", "`--learning-rate`", "`--method`"]
         .iter()
         .chain(words)
     {
@@ -54,7 +54,7 @@ fn check_divergence(place: &Workplace, fit: &str, rows: &str, words: &[&str]) {
 #[test]
 fn a_regression_that_is_far_off() {
     let fit = format!("{GAP} --method map --noise-precision 0.04 --lr 1e6 --epochs 3");
-    let words = ["RMSE", "`noise_precision`"];
+    let words = ["RMSE", "`--noise-precision`"];
     check_divergence(&Workplace::with_gap(), &fit, "gap.csv", &words);
 }
 
@@ -64,7 +64,7 @@ fn a_regression_that_is_worse_than_a_constant() {
     let fit = format!("{GAP} --method map --noise-precision 0.04 --epochs 1");
     let words = [
         "a Gaussian with the mean and standard deviation",
-        "`noise_precision`",
+        "`--noise-precision`",
     ];
     check_divergence(&Workplace::with_gap(), &fit, "gap.csv", &words);
 }

@@ -142,8 +142,8 @@ fn members_that_are_fitted_at_the_same_time_are_the_same() {
 fn ensembles_that_make_no_sense_are_refused() {
     let place = Workplace::with_moons();
     for (options, word) in [
-        ("--members 0", "`members`"),
-        ("--members 2 --refit --patience 3", "`refit`"),
+        ("--members 0", "--members: is 0"),
+        ("--members 2 --refit --patience 3", "--refit: "),
         ("--members 2 --model linear", "--solver gradient"),
     ] {
         let (code, message) = place.failure(&format!("{MOONS} --epochs 1 {options} --out run"));
@@ -152,7 +152,7 @@ fn ensembles_that_make_no_sense_are_refused() {
     let (code, message) = place.failure(
         "compare --data moons.csv --target kind --methods map,vifa --members 2 --folds 2 --out c",
     );
-    assert!(code == 2 && message.contains("`members`"), "{message}");
+    assert!(code == 2 && message.contains("--members: "), "{message}");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn members_that_are_fitted_again_are_those_of_single_fits_and_the_scores_stay() 
         assert!(scored == posterior(&format!("plain/member-{member}")));
         assert!(scored != posterior(&format!("run/member-{member}")));
     }
-    // The verdict is the worst of the members' arrival tests and of the comparison with plain models.
+    // The verdict is the worst of the members' convergence tests and of the comparison with plain models.
     let scores = json(&place.read("run/scores.json"));
     let verdicts = scores["member_verdicts"].as_array().unwrap();
     for (index, verdict) in verdicts.iter().enumerate() {

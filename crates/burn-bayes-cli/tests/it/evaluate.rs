@@ -178,7 +178,7 @@ fn columns_that_cannot_group_rows_are_refused() {
             ["`patiend`", "did you mean `patient`", "its columns are"],
         ),
         ("patient", ["200 categories", "at most 50", "merge"]),
-        ("kind", ["`by`", "the target `kind`", "another column"]),
+        ("kind", ["--by: ", "the target `kind`", "another column"]),
     ] {
         let (code, message) = place.failure(&format!("evaluate run patients.csv --by {by}"));
         assert_eq!(code, 2, "{message}");

@@ -141,7 +141,7 @@ fn a_prior_that_cannot_be_used_is_refused() {
         (format!("{GAP} --prior-margin 0"), "above zero"),
         (
             format!("{GAP} --prior-precision learned"),
-            "prior_precision",
+            "--prior-precision: ",
         ),
     ] {
         let (code, message) = gap.failure(&format!("{options} --prior gp:rbf --out run"));

@@ -38,7 +38,7 @@ fn a_plan_counts_weights_steps_and_bytes() {
     assert!(factors["memory"].as_u64() > known["memory"].as_u64());
     let natural = plan(&place, "--noise-precision 0.04 --method slang --rank 3");
     // Mean, precision and factors before and after the step, momentum, the network, a draw, two more vectors, and
-    // one for the comparison of recordings; in the first stage, three for the test of arrival and two of Adam; the
+    // one for the comparison of recordings; in the first stage, three for the convergence test and two of Adam; the
     // average of the means.
     assert_eq!(
         natural["memory"],

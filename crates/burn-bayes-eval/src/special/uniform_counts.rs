@@ -132,7 +132,7 @@ impl UniformCounts {
                 increments = Increments::new(numbers * step as f64 / self.cells as f64);
             }
             inside = (lower..=upper)
-                .map(|count| increments.arrive(count, &inside, least))
+                .map(|count| increments.probability(count, &inside, least))
                 .collect();
             (threshold, least) = (next, lower);
         }
@@ -164,9 +164,9 @@ impl Increments {
         }
     }
 
-    /// The probability to arrive at `count` from the counts from `least` on, with these
+    /// The probability of `count` given the counts from `least` on, with these
     /// probabilities.
-    fn arrive(&self, count: usize, from: &[f64], least: usize) -> f64 {
+    fn probability(&self, count: usize, from: &[f64], least: usize) -> f64 {
         let largest = self.smallest + self.probabilities.len() - 1;
         let first = least.max(count.saturating_sub(largest));
         let end = (least + from.len()).min((count + 1).saturating_sub(self.smallest));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use burn_bayes::diagnostics::{Arrival, ArrivalTest, CONVERGED, Convergence};
+use burn_bayes::diagnostics::{CONVERGED, Convergence, ConvergenceTest, KlGap};
 use serde::{Deserialize, Serialize};
 
 use super::fitted::Fit;
@@ -19,24 +19,24 @@ const CHUNK: usize = 4096;
 /// Antithetic pairs of draws: as many as cost this many products of rows and weights, within bounds.
 const WORK: usize = 20_000_000;
 const PAIRS: (usize, usize) = (4, 64);
-/// How many times as many if these do not determine whether the fit has arrived.
+/// How many times as many if these do not determine whether the fit has converged.
 const MORE_PAIRS: usize = 4;
-/// The excess of the mean, in nats per weight, above which a fit should not be used: that of a mean that is off by a
+/// The gain of a better mean, in nats per weight, above which a fit should not be used: that of a mean that is off by a
 /// deviation in every direction. Deviations alone do not spoil predictions near the data.
 const UNUSABLE: f64 = 0.5;
 /// The estimated divergence from the true posterior, in nats per weight, up to which a fit is trusted: less than the
-/// excess of a [converged](CONVERGED) fit, because the estimate from draws is some per cent too small.
+/// KL gap of a [converged](CONVERGED) fit, because the estimate from draws is some per cent too small.
 const CLOSE: f64 = 0.04;
 /// The change of the predicted probabilities by importance weights up to which a fit is trusted. The mean of a Laplace
 /// approximation is the mode, which shifts probabilities at a small divergence.
 const PROBABILITY_CHANGE: f64 = 0.01;
 
-/// What deviations that have not arrived mean.
-const CONSEQUENCE: &str = ", so that uncertainty far from the data is not that of the posterior";
+/// What deviations that have not converged mean.
+const CONSEQUENCE: &str = "uncertainty far from the data may be underestimated";
 
-/// What to change if a fit that has arrived is far from the true posterior.
+/// What to change if a converged fit is far from the true posterior.
 const WIDER: &str = "a wider family, such as vifa with a larger `rank`, may be closer";
-/// What to do if the draws do not determine whether a fit has arrived.
+/// What to do if the draws do not determine whether a fit has converged.
 const COMPARE: &str = "compare it with the method `map` on held-out rows";
 /// What to choose if a linear regression is far from the true posterior.
 const EXACT: &str = "the method `exact` gives the posterior of a linear regression";
@@ -47,11 +47,11 @@ const FULL: &str = "the method `full-gaussian` gives the best Gaussian of a line
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The fit is as good as its family of posteriors allows, and close to the true posterior if that was measured.
+    /// The fit has converged, and close to the true posterior if that was measured.
     Trust,
-    /// The fit is worse than it could be, or not close to the true posterior.
+    /// The fit has not converged, or is not close to the true posterior.
     LookCloser,
-    /// The fit is far from what it could be.
+    /// The mean is far from converged.
     DoNotUse,
 }
 
@@ -88,55 +88,54 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// The estimated excess divergence over the best fit of the family, in nats.
-    pub fn excess(&self) -> f64 {
+    /// The estimated KL gap to the best Gaussian of the family, in nats.
+    pub fn kl_gap(&self) -> f64 {
         self.decrement + self.scale_gain
     }
 
     /// What the importance ratios say, without a capital letter and a full stop. Where they say that the fit is far
-    /// from the true posterior, the arrival test tells a fit that is not finished from a family that is too poor.
+    /// from the true posterior, the convergence test tells a training that was too short from a family that is too narrow.
     fn importance_finding(&self) -> String {
         let is_close = is_close(&self.importance, self.weights);
-        self.importance.finding(self.is_arrived(), is_close)
+        self.importance.finding(self.is_converged(), is_close)
     }
 
-    /// Whether the fit is as near to the best of its family as a trusted one may be.
     fn convergence(&self) -> Convergence {
-        Convergence::of(self.excess(), self.standard_error, self.weights)
+        Convergence::of(self.kl_gap(), self.standard_error, self.weights)
     }
 
-    fn is_arrived(&self) -> bool {
+    fn is_converged(&self) -> bool {
         self.convergence() == Convergence::Converged
     }
 
-    /// Whether the mean is at most as far as a trusted fit may be, and whether the deviations are.
-    fn arrived(&self) -> [bool; 2] {
+    /// Whether the mean has converged, and whether the deviations have.
+    fn converged_parts(&self) -> [bool; 2] {
         let is_mean_worse = self.decrement > self.scale_gain;
-        let is_arrived = |gain: f64, is_worse: bool| {
-            self.is_arrived() || !(is_worse || share(gain, self.weights) > CONVERGED)
+        let has_converged = |gain: f64, is_worse: bool| {
+            self.is_converged() || !(is_worse || per_weight(gain, self.weights) > CONVERGED)
         };
         [
-            is_arrived(self.decrement, is_mean_worse),
-            is_arrived(self.scale_gain, !is_mean_worse),
+            has_converged(self.decrement, is_mean_worse),
+            has_converged(self.scale_gain, !is_mean_worse),
         ]
     }
 
     /// Sentences about the mean, the deviations and the importance ratios and, if needed, what to change.
     pub fn sentences(&self) -> Vec<String> {
-        let [mean, deviations] = self.arrived();
+        let [mean, deviations] = self.converged_parts();
         let mean = if mean {
-            "has arrived"
+            "has converged"
         } else {
-            "has not arrived"
+            "has not converged"
         };
         let deviations = match deviations {
-            true => "have arrived".into(),
-            false => format!("have not arrived{CONSEQUENCE}"),
+            true => "have converged".into(),
+            false => format!("have not converged ({CONSEQUENCE})"),
         };
         // An estimate of nearly nothing may be below zero.
         let (decrement, gain) = (self.decrement.at_least(0.0), self.scale_gain.at_least(0.0));
         let mut sentences = match self.convergence() {
-            Convergence::Undetermined => vec![sentence(&format!("{}.", self.distance()))],
+            Convergence::Undetermined => vec![sentence(&format!("{}.", self.shown_gap()))],
             _ => vec![
                 format!("The mean {mean}: a better one would gain {decrement:.1} nats."),
                 format!("The deviations {deviations}: better ones would gain {gain:.1} nats."),
@@ -148,15 +147,15 @@ impl Diagnosis {
         sentences
     }
 
-    /// The distance from the best of the family in words.
-    fn distance(&self) -> String {
-        let (excess, error, weights) = (self.excess(), self.standard_error, self.weights);
+    /// The KL gap with its unit and the number of weights.
+    fn shown_gap(&self) -> String {
+        let (gap, error, weights) = (self.kl_gap(), self.standard_error, self.weights);
         match error.is_finite() {
             true => format!(
-                "the posterior of {weights} weights is {excess:.1} ± {error:.1} nats from the best of its family"
+                "estimated KL gap to the best Gaussian of this family: {gap:.1} ± {error:.1} nats ({weights} weights)"
             ),
             false => format!(
-                "how far the posterior of {weights} weights is from the best of its family is undetermined, because \
+                "estimated KL gap to the best Gaussian of this family: undetermined ({weights} weights), because \
                  deviations are smaller than the rounding of the weights"
             ),
         }
@@ -164,14 +163,16 @@ impl Diagnosis {
 
     /// What was found out, without the verdict.
     pub fn finding(&self) -> String {
-        let missed = match (self.convergence(), self.arrived()) {
+        let missed = match (self.convergence(), self.converged_parts()) {
             (Convergence::Undetermined, _) if self.standard_error.is_finite() => {
-                Some("the draws do not determine whether it has arrived".into())
+                Some("the draws do not determine whether it has converged".into())
             }
-            (Convergence::Undetermined, _) => Some("it may not have arrived".into()),
+            (Convergence::Undetermined, _) => Some("it may not have converged".into()),
             (_, [true, true]) => None,
-            (_, [false, _]) => Some("its mean has not arrived".into()),
-            (_, [true, false]) => Some(format!("its deviations have not arrived{CONSEQUENCE}")),
+            (_, [false, _]) => Some("the mean has not converged".into()),
+            (_, [true, false]) => {
+                Some(format!("the deviations have not converged ({CONSEQUENCE})"))
+            }
         };
         let importance = match self.importance {
             Importance::Absent { .. } => None,
@@ -186,7 +187,7 @@ impl Diagnosis {
             }
             None => [importance, cure],
         };
-        let parts: Vec<String> = [Some(self.distance())]
+        let parts: Vec<String> = [Some(self.shown_gap())]
             .into_iter()
             .chain(reasons)
             .flatten()
@@ -201,15 +202,15 @@ impl fmt::Display for Diagnosis {
     }
 }
 
-/// An excess divergence in nats per weight.
-fn share(excess: f64, weights: usize) -> f64 {
-    excess / weights as f64
+/// A divergence or gain in nats per weight.
+fn per_weight(nats: f64, weights: usize) -> f64 {
+    nats / weights as f64
 }
 
-/// What to change if the mean, or else the deviations, have not arrived.
+/// What to change if the mean, or else the deviations, have not converged.
 fn cure(settings: &FitSettings, is_direct: bool, is_mean: bool) -> &'static str {
     let has_rate = settings.without_effect("diagonal_learning_rate").is_none();
-    // Their default is a compromise: predictions near the data are often best before the deviations arrive.
+    // Their default is a compromise: predictions near the data are often best before the deviations converge.
     let has_default_rate = matches!(settings.method, Method::Vifa | Method::MeanField)
         && settings.diagonal_learning_rate.is_none();
     match (is_direct, is_mean) {
@@ -229,7 +230,7 @@ fn cure(settings: &FitSettings, is_direct: bool, is_mean: bool) -> &'static str 
     }
 }
 
-/// Estimates how far a posterior is from the best of its family and, for a small model, whether it is close to the
+/// Estimates the KL gap between a posterior and the best Gaussian of its family and, for a small model, whether it is close to the
 /// true posterior, by passes over the training rows; `None` for a point estimate, and for a posterior of the
 /// linearised network, which both would compare with that of the network itself.
 /// Also `None` with a prior over functions, which the tests do not know.
@@ -253,17 +254,17 @@ pub fn diagnose(
     if is_close(&importance, weights) {
         measure_probability_change(&mut importance, &fit, model)?;
     }
-    let arrival = arrival(&fit)?;
-    let Arrival {
+    let gap = kl_gap(&fit)?;
+    let KlGap {
         decrement,
         scale_gain,
         standard_error,
         ..
-    } = arrival;
-    let convergence = arrival.convergence(weights);
-    let arrived = arrival_verdict(convergence, share(decrement, weights));
+    } = gap;
+    let convergence = gap.convergence(weights);
+    let verdict = convergence_verdict(convergence, per_weight(decrement, weights));
     let is_direct = linear::applies(training_set, settings);
-    let (verdict, cure) = match arrived {
+    let (verdict, cure) = match verdict {
         Verdict::Trust | Verdict::LookCloser
             if convergence != Convergence::NotConverged && !is_close(&importance, weights) =>
         {
@@ -276,10 +277,10 @@ pub fn diagnose(
             (Verdict::LookCloser, Some(cure))
         }
         Verdict::Trust => (Verdict::Trust, None),
-        _ if convergence == Convergence::Undetermined => (arrived, Some(COMPARE)),
+        _ if convergence == Convergence::Undetermined => (verdict, Some(COMPARE)),
         _ => {
             let cure = cure(settings, is_direct, decrement > scale_gain);
-            (arrived, Some(cure))
+            (verdict, Some(cure))
         }
     };
     Ok(Some(Diagnosis {
@@ -295,7 +296,7 @@ pub fn diagnose(
 }
 
 /// What the convergence of a fit, and the gain of a better mean in nats per weight, say about it.
-fn arrival_verdict(convergence: Convergence, decrement: f64) -> Verdict {
+fn convergence_verdict(convergence: Convergence, decrement: f64) -> Verdict {
     match convergence {
         _ if decrement > UNUSABLE => Verdict::DoNotUse,
         Convergence::Converged => Verdict::Trust,
@@ -311,12 +312,12 @@ fn is_close(importance: &Importance, weights: usize) -> bool {
     }
     let divergence = importance.divergence();
     let change = importance.probability_change();
-    divergence.is_none_or(|divergence| share(divergence, weights) <= CLOSE)
+    divergence.is_none_or(|divergence| per_weight(divergence, weights) <= CLOSE)
         && change.is_none_or(|change| change <= PROBABILITY_CHANGE)
 }
 
-/// The distance of a fit from the best of its family.
-fn arrival(fit: &Fit<'_>) -> Result<Arrival> {
+/// The KL gap between a fit and the best Gaussian of its family.
+fn kl_gap(fit: &Fit<'_>) -> Result<KlGap> {
     let device = fit.settings.device.device()?.autodiff();
     let rows: Vec<usize> = (0..fit.training_set.rows()).collect();
     let weights = fit.posterior.len();
@@ -326,7 +327,7 @@ fn arrival(fit: &Fit<'_>) -> Result<Arrival> {
         let batches = rows
             .chunks(CHUNK)
             .map(|rows| fit.training_set.batch(rows, &device));
-        let test = ArrivalTest::new(rows.len())
+        let test = ConvergenceTest::new(rows.len())
             .with_prior(fit.prior.clone())
             .with_pairs(pairs)
             .with_seed(fit.settings.seed);
@@ -345,11 +346,11 @@ fn arrival(fit: &Fit<'_>) -> Result<Arrival> {
 mod tests {
     use super::*;
 
-    fn diagnosis(excess: f64, standard_error: f64) -> Diagnosis {
+    fn diagnosis(gap: f64, standard_error: f64) -> Diagnosis {
         Diagnosis {
             verdict: Verdict::LookCloser,
             decrement: 0.0,
-            scale_gain: excess,
+            scale_gain: gap,
             standard_error,
             weights: 100,
             motion: Motion::default(),
@@ -362,26 +363,26 @@ mod tests {
 
     #[test]
     fn an_undetermined_distance_is_said_and_not_trusted() {
-        for (excess, error) in [(0.0, 14_295.0), (4.9, 0.2), (0.0, f64::INFINITY)] {
-            let convergence = Convergence::of(excess, error, 100);
+        for (gap, error) in [(0.0, 14_295.0), (4.9, 0.2), (0.0, f64::INFINITY)] {
+            let convergence = Convergence::of(gap, error, 100);
             assert_eq!(convergence, Convergence::Undetermined);
-            assert_eq!(arrival_verdict(convergence, 0.0), Verdict::LookCloser);
-            let finding = diagnosis(excess, error).finding();
+            assert_eq!(convergence_verdict(convergence, 0.0), Verdict::LookCloser);
+            let finding = diagnosis(gap, error).finding();
             assert!(finding.contains("determine"), "{finding}");
             assert!(
-                !finding.contains("inf") && !finding.contains("have not arrived"),
+                !finding.contains("inf") && !finding.contains("have not converged"),
                 "{finding}"
             );
-            let sentences = diagnosis(excess, error).sentences();
-            assert!(!sentences[0].contains("has arrived"), "{sentences:?}");
+            let sentences = diagnosis(gap, error).sentences();
+            assert!(!sentences[0].contains("has converged"), "{sentences:?}");
         }
         assert_eq!(
-            arrival_verdict(Convergence::of(4.9, 0.01, 100), 0.0),
+            convergence_verdict(Convergence::of(4.9, 0.01, 100), 0.0),
             Verdict::Trust
         );
         // Far too small deviations are known to be wrong, however wrong they are.
         let convergence = Convergence::of(180.0, f64::INFINITY, 100);
-        assert_eq!(arrival_verdict(convergence, 0.0), Verdict::LookCloser);
+        assert_eq!(convergence_verdict(convergence, 0.0), Verdict::LookCloser);
         let json = serde_json::to_value(diagnosis(0.0, f64::INFINITY)).unwrap();
         assert!(json["standard_error"].is_null());
     }

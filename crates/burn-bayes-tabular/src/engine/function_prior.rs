@@ -222,7 +222,7 @@ impl Start {
 }
 
 /// The jitter of a linearised divergence, which does not see deviations below that of the jitter: a part of the variance at
-/// the training inputs that the data leave. With a smaller one, deviations far from the data arrive more slowly.
+/// the training inputs that the data leave. With a smaller one, deviations far from the data converge more slowly.
 fn jitter(process: &GaussianProcess, inputs: &Points, targets: &[f64], seed: u64) -> Result<f64> {
     let (chosen, targets) = subset(inputs, targets, JITTER_ROWS, seed)?;
     let left = process.fit(&chosen, &targets)?.predict(&chosen)?.variance;

@@ -39,7 +39,7 @@ pub enum Importance {
         /// Why.
         absent: String,
     },
-    /// They say nothing: one is not finite, or the draws do not differ.
+    /// They are not usable: one is not finite, or the draws do not differ.
     Undetermined {
         /// Why.
         undetermined: String,
@@ -67,10 +67,10 @@ pub struct ImportanceRatios {
 }
 
 impl Importance {
-    /// What the ratios say, without a capital letter and a full stop. `is_arrived` is the result of the arrival
-    /// test: it tells a fit that is not finished from a family that is too poor. k̂ depends only on the shape of the
+    /// What the ratios say, without a capital letter and a full stop. `is_converged` is the result of the
+    /// convergence test: it tells a training that was too short from a family that is too narrow. k̂ depends only on the shape of the
     /// tail, so a fit may be close to the true posterior nevertheless: `is_close`.
-    pub(super) fn finding(&self, is_arrived: bool, is_close: bool) -> String {
+    pub(super) fn finding(&self, is_converged: bool, is_close: bool) -> String {
         let ratios = match self {
             Self::Measured(ratios) => ratios,
             Self::Absent { absent } => return format!("Pareto k̂ was not computed: {absent}"),
@@ -83,18 +83,18 @@ impl Importance {
             f64::NEG_INFINITY => "−∞".into(),
             pareto_k => format!("{pareto_k:.2}"),
         };
-        let (side, meaning) = match (ratios.is_reliable(), is_arrived) {
+        let (side, meaning) = match (ratios.is_reliable(), is_converged) {
             (true, _) => (
                 "below",
                 match ratios.probability_change {
                     Some(change) => format!(
-                        "the divergence from the true posterior is about {} nats, and importance weights would change the \
+                        "the KL divergence from the true posterior is about {} nats, and importance weights would change the \
                          predicted probabilities by {} on average",
                         number(ratios.divergence),
                         number(change)
                     ),
                     None => format!(
-                        "the divergence from the true posterior is about {} nats",
+                        "the KL divergence from the true posterior is about {} nats",
                         number(ratios.divergence)
                     ),
                 },
@@ -102,16 +102,16 @@ impl Importance {
             (false, true) if is_close => (
                 "not below",
                 format!(
-                    "the fit has arrived, and only its tails differ from those of the true posterior (divergence \
-                     about {} nats)",
+                    "converged, and only the tails differ from those of the true posterior (KL divergence about {} \
+                     nats)",
                     number(ratios.divergence)
                 ),
             ),
             (false, true) => (
                 "not below",
-                "the fit has arrived, but its family is too poor for the true posterior".into(),
+                "converged, but this family approximates the posterior poorly".into(),
             ),
-            (false, false) => ("not below", "the fit has not arrived".into()),
+            (false, false) => ("not below", "not converged".into()),
         };
         format!(
             "Pareto k̂ is {pareto_k}, {side} {:.2}: {meaning}",
@@ -284,17 +284,17 @@ mod tests {
     }
 
     #[test]
-    fn a_poor_family_is_told_from_an_unfinished_fit() {
+    fn a_poor_family_is_told_from_a_training_that_was_too_short() {
         let good = ratios(0.2).finding(true, false);
         assert!(good.starts_with("Pareto k̂ is 0.20, below 0.60: "), "{good}");
         for pareto_k in [0.6, 1.3, f64::INFINITY] {
             let poor = ratios(pareto_k).finding(true, false);
-            assert!(poor.contains("its family is too poor"), "{poor}");
-            let unfinished = ratios(pareto_k).finding(false, true);
             assert!(
-                unfinished.contains("the fit has not arrived"),
-                "{unfinished}"
+                poor.contains("this family approximates the posterior poorly"),
+                "{poor}"
             );
+            let unfinished = ratios(pareto_k).finding(false, true);
+            assert!(unfinished.contains(": not converged"), "{unfinished}");
             let light = ratios(pareto_k).finding(true, true);
             assert!(light.contains("only its tails differ"), "{light}");
             assert!(light.contains("about 0.2500 nats"), "{light}");

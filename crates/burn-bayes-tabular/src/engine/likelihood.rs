@@ -18,7 +18,7 @@ fn name(settings: &FitSettings, target: &Target) -> LikelihoodName {
     settings.likelihood.unwrap_or(simplest)
 }
 
-/// The law of the target, given the outputs of the network.
+/// The likelihood of the target.
 pub(super) fn likelihood(
     settings: &FitSettings,
     target: &Target,

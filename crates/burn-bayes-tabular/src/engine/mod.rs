@@ -145,8 +145,7 @@ fn trained(
     let (weights, rows) = (check(training_set, settings)?, training_set.rows());
     if weights > MOST_WEIGHTS_PER_ROW * rows {
         observer.warn(&format!(
-            "{weights} weights are fitted to {rows} rows, more than {MOST_WEIGHTS_PER_ROW} for each row, so most \
-             of them are what the prior says; a smaller `model` may predict better"
+            "mostly determined by the prior: {weights} weights, {rows} rows; try a smaller `model`"
         ));
     }
     if let Some(warning) = likelihood::warning(settings, training_set.target()) {
@@ -165,8 +164,8 @@ fn trained(
     .decay;
     if settings.method.is_of_iterates() && decay > 0.0 && decay < slow {
         observer.warn(&format!(
-            "{} estimates the spread of the weights from the last steps, which so fast a `decay` makes small, \
-             so the posterior is too narrow; leave `decay` out",
+            "the posterior of {} is too narrow: it is estimated from the last steps, which so fast a `decay` makes \
+             small; leave `decay` out",
             settings.method
         ));
     }

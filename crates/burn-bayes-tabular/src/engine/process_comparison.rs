@@ -100,8 +100,8 @@ impl ProcessComparison {
             .map(|cure| format!("; {cure}"))
             .unwrap_or_default();
         format!(
-            "its standard deviations are off those of the exact process by {rows} at the training rows and {around} in the box \
-             where the prior acts, and its mean by {:.1} and {:.1} of them{cure}",
+            "compared with the exact process, the standard deviations are off by {rows} at the training rows and {around} in \
+             the box where the prior acts, and the mean by {:.1} and {:.1} standard deviations{cure}",
             self.rows.mean, self.around.mean
         )
     }

@@ -526,7 +526,7 @@ fn what_does_not_fit_is_refused() {
     let refusal = |settings: FitSettings| {
         let failure = fit(&training_set, &settings, &mut Unobserved).unwrap_err();
         assert!(
-            matches!(failure, crate::error::TabularError::Usage(_)),
+            matches!(failure, crate::error::TabularError::Setting { .. }),
             "{failure:?}"
         );
         failure.to_string()

@@ -415,7 +415,7 @@ impl From<burn_bayes::Error> for Failure {
 }
 
 impl Watched<'_, '_> {
-    /// The model with the noise that an epoch taught.
+    /// The model with the noise estimated after the epoch.
     fn with_next_noise<L: Learner>(
         &mut self,
         summary: &EpochSummary,
@@ -433,7 +433,7 @@ impl Watched<'_, '_> {
         Ok(model.with_noise_precisions(&self.noise_precisions))
     }
 
-    /// The model with the prior that an epoch taught.
+    /// The model with the prior precision estimated after the epoch.
     fn with_next_prior<L: Learner>(
         &mut self,
         summary: &EpochSummary,

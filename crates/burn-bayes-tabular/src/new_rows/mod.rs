@@ -226,7 +226,7 @@ impl PredictionRequest {
         match (task, asked) {
             (Task::Classification | Task::Multilabel, None) => Ok(Vec::new()),
             (Task::Classification | Task::Multilabel, Some(_)) => {
-                let problem = "are for regression, and the run predicts classes; leave them out";
+                let problem = "is for regression, and the run predicts classes; leave it out";
                 Err(refused("quantiles", problem))
             }
             (Task::Regression | Task::Counts, _) => {
@@ -234,7 +234,7 @@ impl PredictionRequest {
                 for (place, &level) in levels.iter().enumerate() {
                     expect_share("quantiles", level)?;
                     if levels[..place].contains(&level) {
-                        return Err(refused("quantiles", format!("contain {level} twice")));
+                        return Err(refused("quantiles", format!("contains {level} twice")));
                     }
                 }
                 Ok(levels.to_vec())

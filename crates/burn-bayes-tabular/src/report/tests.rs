@@ -366,9 +366,9 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
             }) && page.contains("0.5 nats.</li>")
         );
         assert!(page.contains("<li>Pareto k̂ was not computed: the test has none.</li>"));
-        let arrived = page.contains("The mean has arrived");
-        assert_eq!(arrived, verdict == Verdict::Trust);
-        assert_eq!(page.contains("<li>Give more epochs.</li>"), !arrived);
+        let has_converged = page.contains("The mean has converged");
+        assert_eq!(has_converged, verdict == Verdict::Trust);
+        assert_eq!(page.contains("<li>Give more epochs.</li>"), !has_converged);
         let fluctuates = page.contains("The last iterate of the mean is 2.5 posterior");
         assert_eq!(fluctuates, verdict == Verdict::DoNotUse);
         assert!(page.contains(&format!("--{class}: #")));

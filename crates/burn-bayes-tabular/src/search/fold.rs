@@ -546,6 +546,9 @@ mod tests {
             batch_size: 0,
             ..settings
         };
-        assert!(matches!(fold.judge(&unusable), Err(TabularError::Usage(_))));
+        assert!(matches!(
+            fold.judge(&unusable),
+            Err(TabularError::Setting { .. })
+        ));
     }
 }

@@ -300,7 +300,10 @@ mod tests {
             (search(3, Some(0)), "`survivors`"),
         ] {
             let failure = search.check([]).unwrap_err();
-            assert!(matches!(failure, TabularError::Usage(_)), "{failure:?}");
+            assert!(
+                matches!(failure, TabularError::Setting { .. }),
+                "{failure:?}"
+            );
             assert!(failure.to_string().contains(name), "{failure}");
         }
         search(3, Some(1)).check([]).unwrap();

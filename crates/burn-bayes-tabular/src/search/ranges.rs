@@ -44,7 +44,7 @@ impl Ranges {
         let missing = || {
             refused(
                 "ranges",
-                format!("have no default for {method}; give a file"),
+                format!("has no default for {method}; give a file"),
             )
         };
         let mut ranges = ranges.ok_or_else(missing)?;
@@ -226,7 +226,10 @@ mod tests {
             let failure = ranges(text)
                 .draw(&FitSettings::default(), Noise::host(0))
                 .unwrap_err();
-            assert!(matches!(failure, TabularError::Usage(_)), "{failure:?}");
+            assert!(
+                matches!(failure, TabularError::Setting { .. }),
+                "{failure:?}"
+            );
             assert!(
                 failure.to_string().contains(&format!("`{name}`")),
                 "{failure}"

@@ -15,7 +15,7 @@ use crate::files::{csv_bytes, write_whole};
 use crate::jobs::{self, Job, Key, Progress, Record, ResultCache, Task, WorkerPool};
 use crate::rows::{SplitTable, read_table};
 use crate::scores::{HoldoutScore, likelihood_name};
-use crate::settings::{Config, FitSettings};
+use crate::settings::{Config, FitSettings, refused};
 
 /// A search over the settings of a fit.
 #[derive(Clone, Debug)]
@@ -31,6 +31,12 @@ impl Tuning {
     /// # Errors
     /// If the rows cannot be divided into folds, or the positive class does not exist.
     pub fn new(config: Config, rows: &SplitTable, folds: usize) -> Result<Self> {
+        let most = rows.train.len();
+        if folds < 2 || folds > most {
+            let problem =
+                format!("is {folds}; it must be from 2 to {most}, the number of training rows");
+            return Err(refused("folds", problem));
+        }
         let folds = folds_of(&config, rows, folds)?;
         // The search does not use F1, but the fit with the resulting settings does.
         for fold in &folds {

@@ -68,7 +68,7 @@ choices! {
 }
 
 choices! {
-    /// The law of the target, given the outputs of the network.
+    /// The likelihood of the target.
     LikelihoodName {
         /// A number with Gaussian noise of one variance.
         Gaussian = "gaussian",
@@ -261,7 +261,7 @@ impl fmt::Display for NetworkShape {
 pub enum NoisePrecision {
     /// A fixed value.
     Given(f64),
-    /// Estimated on training rows held out from preliminary fits.
+    /// Estimated by 5-fold training.
     Learned(LearnedWord),
 }
 

@@ -37,6 +37,15 @@ impl Config {
         toml::from_str(&text).map_err(wrong)
     }
 
+    /// Whether a TOML file, of settings or of their ranges, has the setting with this name.
+    pub fn is_set_in(path: &Path, name: &str) -> bool {
+        let table = read_text(path).ok();
+        let table = table.and_then(|text| text.parse::<toml::Table>().ok());
+        table.is_some_and(|table| {
+            table.contains_key(name) || table.values().any(|part| part.get(name).is_some())
+        })
+    }
+
     /// The settings as TOML, with the defaults of the method as comments.
     pub fn to_toml(&self) -> Result<String> {
         let wrong = |error| TabularError::Usage(format!("the settings cannot be written: {error}"));

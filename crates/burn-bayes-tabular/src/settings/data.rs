@@ -19,8 +19,7 @@ settings! {
         path: PathBuf;
         /// Column to predict, or several, separated by commas.
         target: TargetColumns;
-        /// Type of the task: regression, counts, classification or multilabel (several targets of two values each)
-        /// [default: from the targets, unless their values are a few whole numbers].
+        /// Type of the task [default: from the targets, unless their values are a few whole numbers].
         task: TaskName;
         /// Positive class of F1, precision and recall, for two classes [default: the second one].
         [value: Some("CLASS")]
@@ -41,14 +40,14 @@ settings! {
         /// Decimal separator: a point or a comma.
         [value: Some("MARK")]
         decimal: DecimalName = DecimalName::Point;
-        /// Whether the first row names the columns: detect, present or absent.
+        /// Whether the first row names the columns.
         header: HeaderName = HeaderName::Detect;
-        /// Treatment of missing values: refuse, impute or drop.
+        /// Treatment of missing values.
         missing: MissingName = MissingName::Refuse;
         /// Values that count as missing, in addition to an empty cell, separated by commas.
         [allows_hyphens: true]
         na_values: Words = na_values();
-        /// Treatment of categories that do not occur in the training rows: refuse or zeros.
+        /// Treatment of categories that do not occur in the training rows.
         unseen: UnseenName = UnseenName::Refuse;
         /// Do not standardise numeric columns and targets to mean 0 and variance 1.
         no_standardize: bool = false;
@@ -121,7 +120,7 @@ impl DataSettings {
     /// The file.
     pub fn path(&self) -> Result<&PathBuf> {
         let problem = "is not given; name a file of delimited text";
-        self.path.as_ref().ok_or_else(|| refused("data", problem))
+        self.path.as_ref().ok_or_else(|| refused("path", problem))
     }
 
     /// The columns to predict, at least one.

@@ -26,8 +26,8 @@ settings! {
         method: Method = Method::Vifa;
         /// Model: `linear`, or `mlp:50,50` for two hidden layers of 50 ReLU units.
         model: NetworkShape = NetworkShape { hidden: vec![50] };
-        /// Rank of the posterior's low-rank factors; at least 2 with swag, and 1 with factor-analysis [default: 5,
-        /// or 20 with vifa and a Gaussian process as the prior, or the number of weights if that is smaller].
+        /// Rank of the posterior's low-rank factors [default: 5, or 20 with vifa and a Gaussian process as the prior, or
+        /// the number of weights if that is smaller].
         [applies: |row| row.rank == RankRule::Given, method_default: Some(default_rank)]
         rank: usize;
         /// Number of passes over the training rows [default: 100, or as many as give 3000 steps if that is more].
@@ -36,9 +36,8 @@ settings! {
         /// Mini-batch size.
         [unless: &[DIRECT]]
         batch_size: usize = 32;
-        /// Number of weight draws per training step (not with swag, factor-analysis, laplace
-        /// and map) [default: an antithetic pair
-        /// with vifa, mean-field, von, ivon and nagvac, otherwise 1].
+        /// Number of weight draws per training step [default: an antithetic pair with vifa, mean-field, von, ivon and
+        /// nagvac, otherwise 1].
         [applies: MethodRow::is_of_draws, unless: &[DIRECT]]
         train_draws: usize, tuned draws;
         /// Number of weight draws per prediction.
@@ -47,64 +46,50 @@ settings! {
         /// How a linear model is fitted.
         [applies: |row| row.kind != MethodKind::Iterates, unless: &[("model", "mlp")]]
         solver: Solver = Solver::Auto;
-        /// Optimiser (slang, vogn, von, vadam, ivon and nagvac have update rules of their own).
+        /// Optimiser of the methods without an update rule of their own.
         [applies: MethodRow::has_optimizer, unless: &[DIRECT]]
         optimizer: OptimizerName = OptimizerName::Adam;
-        /// Learning rate of the posterior mean [default: 0.1 with slang, vogn, von, ivon and nagvac, 0.03 with vadam,
-        /// otherwise 0.01]. With sgd and a variational method the gradient is summed over all training
-        /// rows, so divide the rate by their number.
+        /// Learning rate of the posterior mean [default: 0.1 with slang, vogn, von and ivon, otherwise 0.01].
         [alias: Some("lr"), unless: &[DIRECT]]
         learning_rate: f64, tuned learning_rate;
         /// Learning rate of the low-rank factors [default: 0.3 times that of the mean with vifa and a prior over the
         /// weights, otherwise the same].
         [applies: |row| row.kind == MethodKind::Variational && row.rank == RankRule::Given, unless: &[("rank", "0"), DIRECT]]
         factors_learning_rate: f64, tuned factors_learning_rate;
-        /// Learning rate of the diagonal; with slang, vogn, von and ivon, the weight of a mini-batch in the moving
-        /// average of the precision, and with nagvac the rate of the covariance [default: half that of the mean
-        /// with vifa and mean-field, or twice it if the prior is a Gaussian process; a tenth with slang, vogn, von and ivon,
-        /// 0.3 of it with nagvac, otherwise the same].
+        /// Learning rate of the diagonal, or of the precision or covariance [default: half that of the mean with vifa and
+        /// mean-field, or twice it if the prior is a Gaussian process; a tenth with slang, vogn, von and ivon, three
+        /// times it with nagvac, otherwise the same].
         [applies: |row| row.has_diagonal_rate, unless: &[DIRECT]]
         diagonal_learning_rate: f64, tuned diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
-        /// [default: 0.5 with swag, whose last steps should be equal, 0.2 with vifa and mean-field, otherwise 0.1].
+        /// [default: 0.5 with swag and factor-analysis, 0.2 with vifa and mean-field, otherwise 0.1].
         [unless: &[DIRECT]]
         decay: f64, tuned decay;
-        /// Momentum (sgd, slang, vogn, von, vadam, ivon and nagvac).
+        /// Momentum of sgd, slang, vogn, von, vadam, ivon and nagvac.
         [unless: &[("optimizer", "adam"), DIRECT]]
         momentum: f64 = 0.9;
-        /// Prior: `weights`, or also `gp:` with a kernel, a Gaussian process over the functions of a regression network
-        /// (vifa, mean-field, slang, vogn and von). A kernel is a sum or product of linear, rbf, matern12, matern32,
-        /// matern52, rational_quadratic, periodic, arc_cosine0 and arc_cosine1, such as `gp:rbf+periodic`. Its
-        /// parameters maximise the marginal likelihood of at most 150 rows. In every step, the prior acts at 40 points:
-        /// training inputs, and random points of their range, widened by `prior-margin` on each side.
+        /// Prior: `weights`, or a Gaussian process with a sum or product of kernels, such as `gp:rbf+periodic`.
         prior: PriorName = PriorName::Weights;
-        /// The fraction of the range of every input by which the box is widened on each side in which a Gaussian process
-        /// acts. Beyond it, predictions are not constrained.
+        /// Fraction of the range of every input by which the box in which a Gaussian process acts is widened on each side.
         [unless: &[("prior", "weights")]]
         prior_margin: f64 = 0.5;
-        /// Precision (1/variance) of the Gaussian prior over the weights, or `learned`, or `learned-per-layer`: that
-        /// with the largest bound on the evidence, which is often too large for good predictions of a network; `auto`
-        /// is learned for a linear regression that is solved directly, whose evidence is exact, and 1 otherwise. With
-        /// laplace and a network it is that of the training, after which the posterior has the one that maximises the
-        /// marginal likelihood. Beside a Gaussian process, `auto` is 0.01, a weak prior.
+        /// Precision (1/variance) of the Gaussian prior over the weights: a number, `learned`, `learned-per-layer` or
+        /// `auto`.
         prior_precision: PriorPrecision = PriorPrecision::AUTO;
         /// Precision of the prior over biases [default: that of the weights].
         [unless: &[("no_intercept", "true")]]
         bias_prior_precision: f64;
-        /// Likelihood of the target: gaussian or heteroscedastic (the network also predicts the variance of the noise)
-        /// for a regression, categorical or ordinal (the classes have an order) for a classification [default:
-        /// gaussian or categorical, for counts poisson, for labels bernoulli].
+        /// Likelihood of the target [default: gaussian or categorical, for counts poisson, for labels bernoulli].
         likelihood: LikelihoodName;
-        /// Noise precision of a regression target (1/variance, in units of the target), or `learned`; several targets
-        /// learn one each.
+        /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.
         [unless: &[("likelihood", "heteroscedastic")]]
         noise_precision: NoisePrecision = NoisePrecision::LEARNED;
         /// Initial posterior standard deviation of a weight, divided by the square root of the fan-in except
-        /// with vadam and ivon [default: 0.03, or 0.003 with a Gaussian process as the prior; with slang, vogn, von, vadam, ivon and nagvac that of a first stage, in which only the
-        /// mean is trained and which giving this number leaves out].
+        /// with vadam and ivon [default: 0.03, or 0.003 with a Gaussian process as the prior; that of a first stage with
+        /// slang, vogn, von, vadam, ivon and nagvac].
         [applies: |row| row.has_deviation, unless: &[DIRECT]]
         initial_deviation: f64;
-        /// Maximum gradient norm (vifa, mean-field, vafc, swag, factor-analysis, laplace and map) [default: no clipping].
+        /// Maximum gradient norm [default: no clipping].
         [applies: MethodRow::has_optimizer, unless: &[DIRECT]]
         clip: f64;
         /// Fit no biases.
@@ -114,22 +99,20 @@ settings! {
         /// Number of epochs between checkpoints; 0 to save one only on interruption.
         [unless: &[DIRECT]]
         checkpoint_every: usize = 10;
-        /// Stop when the negative log-likelihood of the held-out rows has not improved for this many epochs with a
-        /// score, and keep the model of the best epoch. Epochs before the posterior is learned do not count [default:
-        /// train for all epochs and keep the last].
+        /// Stop when the negative log-likelihood of the held-out rows has not improved for this many epochs, and keep the
+        /// model of the best epoch [default: train for all epochs and keep the last].
         [unless: &[DIRECT]]
         patience: usize;
         /// After scoring the held-out rows, fit again to all rows, for as many epochs, and keep that model.
         refit: bool = false;
         /// Recalibrate the predictions on the held-out rows: `temperature` for a classification, `variance` for a
-        /// regression. Scores of the held-out rows are cross-fitted, by folds [default: no recalibration].
+        /// regression [default: no recalibration].
         recalibrate: RecalibrationName;
         /// Also train the maximum a posteriori fit with the same settings, and compare the scores of the held-out
         /// rows.
         [applies: MethodRow::has_posterior]
         against_map: bool = false;
-        /// Number of members of an ensemble: independent fits with seeds derived from the seed, whose predictions are
-        /// averaged. With map, it is a deep ensemble.
+        /// Number of members of an ensemble of fits with different seeds, whose predictions are averaged.
         members: usize = 1;
         /// Random seed.
         seed: u64 = 0;
@@ -278,8 +261,8 @@ impl FitSettings {
         let factors = scale * tuned.factors_learning_rate;
         given.factors_learning_rate = self.factors_learning_rate.unwrap_or(factors);
         let diagonal = match (self.method, self.prior_precision) {
-            // The prior is learned from deviations that must have arrived.
-            (Vifa | MeanField, PriorPrecision::Learned(_)) => ARRIVING_RATE,
+            // The prior is learned from deviations that must have converged.
+            (Vifa | MeanField, PriorPrecision::Learned(_)) => FAST_DIAGONAL_RATE,
             _ => tuned.diagonal_learning_rate,
         };
         let diagonal = scale * diagonal;
@@ -357,12 +340,15 @@ impl Tuned {
 /// VIFA's initial deviation with a prior over functions.
 const NARROW_DEVIATION: f64 = 0.003;
 
-/// The learning rate of VIFA's diagonal with which deviations arrive.
-const ARRIVING_RATE: f64 = 0.1;
+/// The learning rate of VIFA's diagonal with which deviations converge within the default number of epochs.
+const FAST_DIAGONAL_RATE: f64 = 0.1;
 
-/// An error about a setting.
-pub fn refused(field: &str, problem: impl std::fmt::Display) -> TabularError {
-    TabularError::Usage(format!("`{field}` {problem}"))
+/// An error about a setting. The problem follows its name.
+pub fn refused(name: &str, problem: impl std::fmt::Display) -> TabularError {
+    TabularError::Setting {
+        name: name.into(),
+        problem: problem.to_string(),
+    }
 }
 
 /// Names in quotes, shortened if there are many.
@@ -392,7 +378,7 @@ fn default_rank(defaults: &MethodDefaults) -> String {
 }
 
 /// By default, a training has at least this number of epochs and of steps: with few rows, 100 epochs are too few
-/// steps for deviations to arrive.
+/// steps for deviations to converge.
 const FEWEST_EPOCHS: usize = 100;
 const FEWEST_STEPS: usize = 3000;
 

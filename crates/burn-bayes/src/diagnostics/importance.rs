@@ -23,7 +23,7 @@ use crate::train::ExampleLoss;
 
 /// Tests by importance ratios whether a fit is close to the true posterior, in one pass over the training data.
 ///
-/// Where [`ArrivalTest`](super::ArrivalTest) compares a fit with the best of its family, this test compares it with
+/// Where [`ConvergenceTest`](super::ConvergenceTest) compares a fit with the best Gaussian of its family, this test compares it with
 /// the posterior itself. It needs hundreds of draws, and for more than some thousands of weights it rejects every
 /// approximation that is not nearly exact.
 ///
@@ -81,7 +81,7 @@ impl ImportanceTest {
     /// # Errors
     ///
     /// If there are no draws, the batches do not have N examples, a ratio is not finite, or the draws do not differ from
-    /// the mean in some weight: then ratios say nothing about it, and those of a posterior without deviations would be
+    /// the mean in some weight: then ratios do not depend on it, and those of a posterior without deviations would be
     /// all equal, as if it were exact.
     pub fn measure<M, B>(
         &self,
@@ -156,7 +156,7 @@ fn expect_deviations(posterior: &FactorPosterior, draws: &Tensor<2>) -> Result<(
     let path = at.and_then(|at| posterior.layout().path_at(at));
     Err(Error::numerical(format!(
         "the draws of `{}` do not differ from its mean, because its deviation is smaller than the rounding of its \
-         weights; importance ratios say nothing about them",
+         weights; importance ratios cannot be used",
         path.unwrap_or_default()
     )))
 }

@@ -351,7 +351,7 @@ fn unusable_priors_are_refused() {
     assert!(error.contains("make 2 outputs of 5 points"), "{error}");
 }
 
-/// A record has only a mark of the prior: a training that resumes from it needs the prior again.
+/// A record has only a hash of the prior: a training that resumes from it needs the prior again.
 #[test]
 fn a_resumed_training_demands_its_prior() {
     let device = autodiff();

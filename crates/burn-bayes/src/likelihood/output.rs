@@ -42,7 +42,7 @@ pub struct LikelihoodOutput {
     pub outputs: Tensor<2>,
     /// The true values, or one-hot encoded classes, `[rows, targets]`.
     pub targets: Tensor<2>,
-    /// The law of the targets, given the outputs.
+    /// The likelihood of the targets, given the outputs.
     pub likelihood: Likelihood,
 }
 
@@ -85,7 +85,7 @@ pub struct LikelihoodMixture {
     pub draw_outputs: Tensor<3>,
     /// The true values, or one-hot encoded classes, `[rows, targets]`.
     pub targets: Tensor<2>,
-    /// The law of the targets, given the outputs.
+    /// The likelihood of the targets, given the outputs.
     pub likelihood: Likelihood,
 }
 

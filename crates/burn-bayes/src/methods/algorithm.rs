@@ -447,8 +447,8 @@ pub trait FromGradients: Algorithm<Signal = MeanGradients> {
         batch_size: usize,
     ) -> Result<Update<Self::ClosedForm>>;
 
-    /// Called after optimiser step number `step` (from 1). Who drives an algorithm without
-    /// [`Bayesian`](crate::Bayesian) must call it: stages and averages are made here.
+    /// Called after optimiser step number `step` (from 1); updates stages and averages. If you train without
+    /// [`Bayesian`](crate::Bayesian), call this after every step.
     #[must_use]
     fn after_step(self, step: u64) -> Self {
         let _ = step;

@@ -238,7 +238,7 @@ impl<'a> LogisticRegression<'a> {
     }
 }
 
-/// Whether a step has changed neither the mean nor the precision. A mean that stays alone says nothing: by symmetry, the
+/// Whether a step has changed neither the mean nor the precision. An unchanged mean alone is not enough: by symmetry, the
 /// first gradient may be zero.
 fn is_settled(before: &FullMatrixVon, after: &FullMatrixVon) -> bool {
     let scales: Vec<f64> = after.precision().diagonal().map(f64::sqrt).collect();

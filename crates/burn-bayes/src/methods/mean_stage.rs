@@ -1,7 +1,7 @@
 //! The first stage of a training, in which only the mean learns, and the test that ends it.
 //!
 //! Far from the mode, gradients with respect to a covariance describe the way there and not the posterior.
-//! So the mean is trained first, as in an ordinary training with weight decay. It has arrived when it
+//! So the mean is trained first, as in an ordinary training with weight decay. It has converged when it
 //! fluctuates instead of travelling: with the means a and b of a coordinate over two successive windows of
 //! steps, and its variance v within the second, the test statistic is the average over coordinates of
 //!
@@ -26,9 +26,9 @@ pub enum MeanStage {
     None,
     /// After this many steps.
     Steps(u64),
-    /// When the mean has arrived: it fluctuates more than it travels. The test is made at steps that are
+    /// When the mean has converged: it fluctuates more than it travels. The test is made at steps that are
     /// powers of two.
-    UntilArrival {
+    UntilConverged {
         /// The largest number of steps; by default two passes over the training examples, or 256 steps if
         /// those are fewer; three tenths of a training whose length is known.
         at_most: Option<u64>,
@@ -60,7 +60,7 @@ impl MeanStage {
             None => passes.max(LEAST_LIMIT),
         };
         match self {
-            Self::UntilArrival { at_most } => Self::UntilArrival {
+            Self::UntilConverged { at_most } => Self::UntilConverged {
                 at_most: Some(at_most.unwrap_or(most)),
             },
             other => other,
@@ -70,8 +70,8 @@ impl MeanStage {
 
 /// Steps of the first window.
 const FIRST_WINDOW: u64 = 64;
-/// The mean has arrived below this value of the test statistic.
-const ARRIVED: f64 = 0.5;
+/// The mean has converged below this value of the test statistic.
+const CONVERGED_BELOW: f64 = 0.5;
 
 /// What the test remembers, and whether the stage is over.
 #[derive(Module, Debug)]
@@ -114,10 +114,10 @@ impl MeanProgress {
         let is_over = match stage {
             MeanStage::None => true,
             MeanStage::Steps(steps) => step >= steps,
-            MeanStage::UntilArrival { at_most } => {
+            MeanStage::UntilConverged { at_most } => {
                 self = self.with(mean, step);
                 at_most.is_some_and(|most| step >= most)
-                    || (is_test(step) && self.has_arrived(step))
+                    || (is_test(step) && self.has_converged(step))
             }
         };
         if is_over {
@@ -148,14 +148,14 @@ impl MeanProgress {
         }
     }
 
-    fn has_arrived(&self, step: u64) -> bool {
+    fn has_converged(&self, step: u64) -> bool {
         let [previous, current, scatter] = [&self.previous, &self.current, &self.scatter]
             .map(|param| param.val().without_autodiff());
         let variance = scatter.div_scalar(window_steps(step) as f64);
         let travelled = (current - previous).square();
         let both = (travelled.clone() + variance).add_scalar(f32::MIN_POSITIVE);
         let statistic: f64 = (travelled / both).mean().into_scalar();
-        statistic < ARRIVED
+        statistic < CONVERGED_BELOW
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use crate::noise::Noise;
 
-    const UNTIL: MeanStage = MeanStage::UntilArrival { at_most: None };
+    const UNTIL: MeanStage = MeanStage::UntilConverged { at_most: None };
 
     /// The step at which the stage of a path ends, at most `steps`.
     fn end(steps: u64, stage: MeanStage, path: impl Fn(u64) -> Tensor<1>) -> Option<u64> {
@@ -202,17 +202,17 @@ mod tests {
     }
 
     #[test]
-    fn travelling_means_have_not_arrived() {
+    fn travelling_means_have_not_converged() {
         let device = Device::default();
         let line = |step: u64| Tensor::from_data([step as f32, -(step as f32)], &device);
         assert_eq!(end(5000, UNTIL, line), None);
-        let most = MeanStage::UntilArrival { at_most: Some(700) };
+        let most = MeanStage::UntilConverged { at_most: Some(700) };
         assert_eq!(end(5000, most, line), Some(700));
         assert_eq!(end(5000, MeanStage::Steps(33), line), Some(33));
     }
 
     #[test]
-    fn random_walks_have_not_arrived() {
+    fn random_walks_have_not_converged() {
         let device = Device::default();
         let mut walk = vec![Tensor::<1>::zeros([200], &device)];
         for step in 0..2048 {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn fluctuations_around_a_limit_have_arrived_when_its_approach_is_over() {
+    fn fluctuations_around_a_limit_have_converged() {
         let device = Device::default();
         let path = |scale: f32| {
             let device = device.clone();
@@ -232,7 +232,7 @@ mod tests {
                 noise.mul_scalar(0.1 * scale) + (scale * 20.0 * (-(step as f32) / 100.0).exp())
             }
         };
-        let found = end(4096, UNTIL, path(1.0)).expect("it arrives");
+        let found = end(4096, UNTIL, path(1.0)).expect("it converges");
         assert!((512..=2048).contains(&found), "{found}");
         assert_eq!(end(4096, UNTIL, path(1e-4)), Some(found));
     }

@@ -49,7 +49,7 @@ pub struct BayesianConfig<C> {
     pub antithetic: Option<bool>,
     /// The initial mean; by default the model's own weights.
     pub initial_mean: Option<InitialMean>,
-    /// The first stage, in which only the mean learns; by default until it has arrived.
+    /// The first stage, in which only the mean learns; by default until it has converged.
     pub mean_stage: Option<MeanStage>,
     /// The learning rate of the first stage, where Adam makes its steps; 0.01 by default.
     pub mean_stage_rate: Option<f64>,
@@ -261,7 +261,7 @@ impl<C> BayesianConfig<C> {
     }
 
     pub(crate) fn mean_stage(&self) -> MeanStage {
-        let default = MeanStage::UntilArrival { at_most: None };
+        let default = MeanStage::UntilConverged { at_most: None };
         self.mean_stage.unwrap_or(default)
     }
 

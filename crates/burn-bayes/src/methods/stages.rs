@@ -93,8 +93,8 @@ impl StageSettings {
     /// [`FEWEST_STEPS`].
     pub(crate) fn within(self, steps: u64) -> Self {
         let mean_stage = match self.mean_stage {
-            MeanStage::UntilArrival { at_most: None } if steps < FEWEST_STEPS => MeanStage::None,
-            MeanStage::UntilArrival { at_most: None } => MeanStage::UntilArrival {
+            MeanStage::UntilConverged { at_most: None } if steps < FEWEST_STEPS => MeanStage::None,
+            MeanStage::UntilConverged { at_most: None } => MeanStage::UntilConverged {
                 at_most: Some(steps / 2),
             },
             set => set,

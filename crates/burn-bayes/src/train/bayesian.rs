@@ -13,7 +13,7 @@ use burn_bayes_graph::{ExampleBatch, Layout};
 
 use super::batched_training::BatchedTraining;
 use super::cache::PosteriorCache;
-use super::clock::{Clock, Identity, PriorMark};
+use super::clock::{Clock, Identity, PriorHash};
 use super::deferred_step::{Deferred, DeferredStep};
 use super::divergence_stop::DivergenceStop;
 use super::gather_per_example::ExampleLoss;
@@ -265,9 +265,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         let steps = self.clock.step();
         if steps > 0 && matches!(self.algorithm.stage(), Stage::Mean | Stage::Scale) {
             log::warn!(
-                "after {steps} steps there is no posterior yet: the mean was trained alone so far, and the \
-                 covariance is only that with which its training would begin; train longer, or set \
-                 `mean_stage` to fewer steps"
+                "after {steps} steps the posterior has its initial covariance: only the mean has been trained; train \
+                 longer, or set a shorter `mean_stage`"
             );
         }
         self.try_posterior()
@@ -323,14 +322,14 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     ///
     /// The validation of a wrapped model makes this comparison for outputs with a likelihood
     /// ([`MixDraws::row_losses`]), by one more forward pass for each batch beside those of the draws, and logs a warning
-    /// where the average is worse by two standard errors. [`Verdict::with_arrival`] adds whether the posterior has
+    /// where the average is worse by two standard errors. [`Verdict::with_kl_gap`] adds whether the posterior has
     /// converged, which takes passes over the training data.
     ///
     /// ```
     /// use burn::module::{Module, ModuleDisplay};
     /// # use burn::train::TrainStep;
     /// use burn_bayes::Bayesian;
-    /// use burn_bayes::diagnostics::{ArrivalTest, Verdict};
+    /// use burn_bayes::diagnostics::{ConvergenceTest, Verdict};
     /// # use burn_bayes::likelihood::MixDraws;
     /// use burn_bayes::methods::Vifa;
     ///
@@ -345,8 +344,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// {
     ///     let posterior = trained.posterior();
     ///     let model = trained.template().clone();
-    ///     let arrival = ArrivalTest::new(train_len).measure(&model, &posterior, batches)?;
-    ///     Ok(trained.verdict().with_arrival(arrival, posterior.len()))
+    ///     let gap = ConvergenceTest::new(train_len).measure(&model, &posterior, batches)?;
+    ///     Ok(trained.verdict().with_kl_gap(gap, posterior.len()))
     /// }
     /// ```
     pub fn verdict(&self) -> Verdict {
@@ -386,16 +385,16 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         &self.model_terms
     }
 
-    /// Computes the terms of a prior over functions in every step; the mark of this prior is part of a record.
+    /// Computes the terms of a prior over functions in every step; the hash of this prior is part of a record.
     pub(crate) fn with_function_terms(
         self,
-        mark: PriorMark,
+        hash: PriorHash,
         change: impl FnOnce(ModelTerms) -> ModelTerms,
     ) -> Self {
         // A prior over functions has its own divergence, which does not grow with the number of weights.
         let train_len = self.algorithm.setup().train_len;
         Self {
-            clock: self.clock.with_function_prior(mark),
+            clock: self.clock.with_function_prior(hash),
             model_terms: change(self.model_terms),
             algorithm: self.algorithm.with_ess(train_len as f64),
             ..self

@@ -30,9 +30,9 @@ pub(crate) struct Counts {
     /// Number of consecutive rejected steps.
     rejections: u32,
     /// That of the prior over functions with which the training goes on.
-    prior: PriorMark,
+    prior: PriorHash,
     /// That of the loaded record.
-    recorded_prior: PriorMark,
+    recorded_prior: PriorHash,
     /// That with which the training goes on.
     identity: Identity,
     /// That of the loaded record.
@@ -68,9 +68,9 @@ impl Identity {
 
 /// Identifies a prior over functions; the default means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PriorMark(u64);
+pub(crate) struct PriorHash(u64);
 
-impl PriorMark {
+impl PriorHash {
     /// Of a description.
     pub(crate) fn new(description: &str) -> Self {
         Self(hash_of_text(description).max(1))
@@ -80,7 +80,7 @@ impl PriorMark {
 impl RecordedValue for Counts {
     fn numbers(&self) -> Vec<u64> {
         let prior = match self.prior {
-            PriorMark(0) => self.recorded_prior,
+            PriorHash(0) => self.recorded_prior,
             prior => prior,
         };
         let Identity {
@@ -114,7 +114,7 @@ impl RecordedValue for Counts {
         Self {
             step,
             rejections: u32::try_from(rejections).unwrap_or(u32::MAX),
-            recorded_prior: PriorMark(prior),
+            recorded_prior: PriorHash(prior),
             recorded: Some(Identity {
                 train_len,
                 settings,
@@ -210,7 +210,7 @@ impl Clock {
     }
 
     /// The clock of a training with this prior over functions.
-    pub(crate) fn with_function_prior(self, prior: PriorMark) -> Self {
+    pub(crate) fn with_function_prior(self, prior: PriorHash) -> Self {
         let counts = Counts {
             prior,
             ..self.value().clone()
@@ -271,9 +271,9 @@ impl Clock {
             ..
         } = *self.value();
         let problem = match (prior, recorded) {
-            (_, PriorMark(0)) => return Ok(()),
+            (_, PriorHash(0)) => return Ok(()),
             (prior, recorded) if prior == recorded => return Ok(()),
-            (PriorMark(0), _) => {
+            (PriorHash(0), _) => {
                 "is over functions in the loaded record, which does not contain it: set it again by `with_function_prior`"
             }
             _ => {
@@ -366,7 +366,7 @@ mod tests {
     fn a_record_demands_its_prior_over_functions() {
         let device = Device::default();
         let start = || start(&device);
-        let [prior, other] = ["rbf", "linear"].map(PriorMark::new);
+        let [prior, other] = ["rbf", "linear"].map(PriorHash::new);
         let record = |clock: Clock| clock.after_step(true).into_record();
         let trained = || record(start().with_function_prior(prior));
         let resumed = start().with_function_prior(prior).load_record(trained());

@@ -30,7 +30,7 @@ mod trainer;
 mod validation_check;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
-pub(crate) use clock::PriorMark;
+pub(crate) use clock::PriorHash;
 pub use gather::Gather;
 pub(crate) use gather::one_by_one;
 pub use gather_per_example::ExampleLoss;

@@ -45,9 +45,8 @@ impl RowsSeen {
         let largest = self.0.largest_batch.load(Ordering::Relaxed);
         if rows.abs_diff(train_len as u64) > largest {
             log::warn!(
-                "train_len is {train_len}, but the steps before the first validation had {rows} rows: if they were one \
-                 epoch, set it to {rows}; it is the number of training examples, to which variances are inversely \
-                 proportional"
+                "train_len: is {train_len}, but {rows} rows were trained on before the first validation; set it to \
+                 the number of training examples, {rows} if that was one epoch"
             );
         }
     }

@@ -606,7 +606,7 @@ impl<L: TrainerModel> Trainer<L> {
         let lowest = self.in_best_epoch.unwrap_or(f64::INFINITY);
         let verdict = self.model.verdict(&mut batches.epoch(epoch, 0), lowest);
         let verdict = verdict.unwrap_or_else(|error| {
-            log::warn!("the fit was not judged: {error}");
+            log::warn!("the verdict could not be computed: {error}");
             None
         });
         verdict.inspect(Verdict::warn)

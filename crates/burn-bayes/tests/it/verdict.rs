@@ -6,7 +6,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamConfig, AdamWConfig, ModuleOptimizer};
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::diagnostics::{ArrivalTest, Reference};
+use burn_bayes::diagnostics::{ConvergenceTest, Reference};
 use burn_bayes::likelihood::MixDraws;
 use burn_bayes::methods::{Algorithm, InitialDeviation, Vifa};
 use burn_bayes::train::{Batches, Gather, Trainer, Unobserved};
@@ -172,14 +172,14 @@ fn draws_that_destroy_the_fit_are_said_at_the_end_of_a_training() {
 }
 
 #[test]
-fn a_verdict_includes_the_arrival() {
+fn a_verdict_includes_the_kl_gap() {
     let bayesian = around(0.02);
     let posterior = bayesian.posterior();
-    let test = ArrivalTest::new(ROWS);
-    let arrival = test.measure(bayesian.template(), &posterior, [rows(&autodiff())]);
+    let test = ConvergenceTest::new(ROWS);
+    let gap = test.measure(bayesian.template(), &posterior, [rows(&autodiff())]);
     let verdict = bayesian
         .verdict()
-        .with_arrival(arrival.unwrap(), posterior.len());
+        .with_kl_gap(gap.unwrap(), posterior.len());
     // Deviations of .02 where the prior allows 1.
     assert!(verdict.to_string().contains("not converged"), "{verdict}");
     assert!(!verdict.is_unusable() && verdict.convergence().is_some());

@@ -227,7 +227,7 @@ fn training_examples_that_are_not_the_rows_of_an_epoch_are_named_at_the_first_va
     let [line] = wrong.as_slice() else {
         panic!("{wrong:?}");
     };
-    for part in ["train_len is 8", "20 rows"] {
+    for part in ["train_len: is 8", "20 rows"] {
         assert!(line.contains(part), "{line}");
     }
     // A batch may be dropped or incomplete.

@@ -289,7 +289,7 @@ fn vifa(draws: usize) -> BayesianConfig<VifaConfig> {
 }
 
 /// A learning rate that falls exponentially from 0.03 to 0.001. In double precision and without noise, 3000 steps end
-/// within 10⁻⁸ of the variances; from 0.01 to 0.0001 they end 14 % away, because the factors arrive slowly.
+/// within 10⁻⁸ of the variances; from 0.01 to 0.0001 they end 14 % away, because the factors converge slowly.
 fn falling(steps: u32) -> impl Fn(f64) -> f64 {
     move |step| 0.03 * (1.0f64 / 30.0).powf(step / f64::from(steps))
 }

@@ -42,7 +42,7 @@ fn other_weights_stay() {
     let output = |net: &Net| to_host(net.output.weight.val().without_autodiff());
     assert_eq!(hidden(&once), hidden(&net));
     assert_ne!(output(&once), output(&net));
-    // The outputs are linear in the last layer, so that the first step arrives.
+    // The outputs are linear in the last layer, so that the first step converges.
     assert_close(&output(&twice), &output(&once), 1e-4);
 }
 

@@ -1,4 +1,5 @@
-//! How far a Gaussian fit q = N(c, S) is from the best of its family, in nats, without knowing the best.
+//! Convergence test: the KL gap, in nats, between a Gaussian fit q = N(c, S) and the best Gaussian of its family, without
+//! knowing the best.
 //!
 //! With the gradient G(θ) = N ∇NLL(θ) + α⊙θ of the negative log joint density, two quantities vanish at the
 //! optimum of the bound:
@@ -14,7 +15,7 @@
 //! the error of x is subtracted.
 //!
 //! If the deviation of a weight is so small that rounding removes it from c ± δ, or S⁻¹δ overflows, x is unknown. Such
-//! a weight counts with the gain of a ratio that is not distinguished from 0, and the arrival is undetermined.
+//! a weight counts with the gain of a ratio that is not distinguished from 0, and the gap is undetermined.
 
 use burn::config::Config;
 use burn::module::Module;
@@ -30,18 +31,18 @@ use crate::noise::Noise;
 use crate::posterior::FactorPosterior;
 use crate::prior::Prior;
 use crate::train::one_by_one;
-use crate::verdict::Arrival;
+use crate::verdict::KlGap;
 
-/// Estimates the distance of a fit from the optimum of its family in one pass over the training data.
+/// Estimates the KL gap between a fit and the best Gaussian of its family, in one pass over the training data.
 ///
 /// ```
 /// use burn::module::Module;
 /// use burn::train::TrainStep;
-/// use burn_bayes::diagnostics::ArrivalTest;
+/// use burn_bayes::diagnostics::ConvergenceTest;
 /// use burn_bayes::likelihood::MixDraws;
 /// use burn_bayes::FactorPosterior;
 ///
-/// fn excess<M>(
+/// fn kl_gap<M>(
 ///     model: &M,
 ///     posterior: &FactorPosterior,
 ///     train_len: usize,
@@ -50,14 +51,14 @@ use crate::verdict::Arrival;
 /// where
 ///     M: Module + TrainStep<Input: Clone, Output: MixDraws>,
 /// {
-///     let arrival = ArrivalTest::new(train_len).measure(model, posterior, batches)?;
-///     println!("{:.1} ± {:.1} nats from the optimum", arrival.excess(), arrival.standard_error);
-///     Ok(arrival.excess())
+///     let gap = ConvergenceTest::new(train_len).measure(model, posterior, batches)?;
+///     println!("{:.1} ± {:.1} nats to the best Gaussian of this family", gap.nats(), gap.standard_error);
+///     Ok(gap.nats())
 /// }
 /// ```
 #[derive(Config, Debug)]
 #[non_exhaustive]
-pub struct ArrivalTest {
+pub struct ConvergenceTest {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
     /// The prior over the weights, with which the posterior was fitted.
@@ -71,8 +72,8 @@ pub struct ArrivalTest {
     pub seed: u64,
 }
 
-impl ArrivalTest {
-    /// The distance of `posterior`, fitted to the data of `batches`, from the optimum. The model's step must
+impl ConvergenceTest {
+    /// The KL gap between `posterior`, fitted to the data of `batches`, and the best Gaussian of its family. The model's step must
     /// return gradients of the mean negative log-likelihood, and its weights outside the posterior must be those
     /// of the fit.
     ///
@@ -84,7 +85,7 @@ impl ArrivalTest {
         model: &M,
         posterior: &FactorPosterior,
         batches: impl IntoIterator<Item = <M as TrainStep>::Input>,
-    ) -> Result<Arrival>
+    ) -> Result<KlGap>
     where
         M: Module + TrainStep<Input: Clone, Output: MixDraws>,
     {
@@ -94,7 +95,7 @@ impl ArrivalTest {
         }
         let layout = posterior.layout();
         let mean = posterior.mean();
-        let noise = Noise::host(self.seed).fold(ARRIVAL);
+        let noise = Noise::host(self.seed).fold(STREAM);
         let deviations: Vec<Tensor<1>> = (0..self.pairs as u64)
             .map(|pair| Ok(posterior.draw(noise.row(pair))? - mean.clone()))
             .collect::<Result<_>>()?;
@@ -156,7 +157,7 @@ impl ArrivalTest {
             scaled: scaled.collect::<Result<_>>()?,
             differences,
         };
-        Ok(pairs.arrival())
+        Ok(pairs.gap())
     }
 }
 
@@ -183,7 +184,7 @@ struct AntitheticPairs {
 }
 
 impl AntitheticPairs {
-    fn arrival(&self) -> Arrival {
+    fn gap(&self) -> KlGap {
         let all: Vec<usize> = (0..self.products.len()).collect();
         // Jackknife over the pairs.
         let without = |out: &usize| {
@@ -196,7 +197,7 @@ impl AntitheticPairs {
         let spread: f64 = left_out.iter().map(|gain| (gain - center).powi(2)).sum();
         let (scale_gain, undetermined) = self.scale_gain(&all);
         let standard_error = ((count - 1.0) / count * spread).sqrt();
-        Arrival {
+        KlGap {
             decrement: self.decrement(&all),
             scale_gain,
             standard_error: match undetermined {
@@ -267,7 +268,7 @@ fn gain_of(ratio: f64) -> f64 {
 /// A curvature ratio below this is not distinguished from no curvature.
 const SMALLEST_RATIO: f64 = 0.01;
 /// The random stream of the test.
-const ARRIVAL: u64 = 0x6172_7269;
+const STREAM: u64 = 0x6172_7269;
 
 #[cfg(test)]
 mod tests {
@@ -312,9 +313,9 @@ mod tests {
             likelihood: Likelihood,
             pairs: usize,
             posterior: impl FnOnce(Arc<Layout>) -> FactorPosterior,
-        ) -> (Arrival, FactorPosterior) {
-            let (arrival, posterior) = self.try_measure(likelihood, pairs, posterior);
-            (arrival.unwrap(), posterior)
+        ) -> (KlGap, FactorPosterior) {
+            let (gap, posterior) = self.try_measure(likelihood, pairs, posterior);
+            (gap.unwrap(), posterior)
         }
 
         fn try_measure(
@@ -322,7 +323,7 @@ mod tests {
             likelihood: Likelihood,
             pairs: usize,
             posterior: impl FnOnce(Arc<Layout>) -> FactorPosterior,
-        ) -> (Result<Arrival>, FactorPosterior) {
+        ) -> (Result<KlGap>, FactorPosterior) {
             let device = Device::default().autodiff();
             let model = Model::new(self.weights, likelihood);
             let posterior = posterior(Layout::new(&model, &ParamGroup::all()).unwrap().into());
@@ -334,7 +335,7 @@ mod tests {
             let (targets, others) = self.targets.split_at(1);
             let batches = [(inputs, targets), (rest, others)];
             let batches = batches.map(|(x, y)| (matrix(x, self.weights), matrix(y, 1)));
-            let test = ArrivalTest::new(self.targets.len())
+            let test = ConvergenceTest::new(self.targets.len())
                 .with_prior(Prior::isotropic(PRIOR))
                 .with_pairs(pairs);
             (test.measure(&model, &posterior, batches), posterior)
@@ -363,7 +364,7 @@ mod tests {
         let exact =
             linear_regression_posterior(&inputs, &widened(&rows.targets), PRIOR, beta).unwrap();
         let shift = [0.3, -0.2, 0.0, 0.1];
-        let (arrival, _) = rows.measure(Likelihood::Gaussian(beta), 3, |layout| {
+        let (gap, _) = rows.measure(Likelihood::Gaussian(beta), 3, |layout| {
             let center: Vec<f64> = exact.mean().iter().zip(shift).map(|(m, s)| m + s).collect();
             let root = (beta / kappa).sqrt();
             let factors: Vec<f64> = inputs.iter().map(|input| root * input).collect();
@@ -378,14 +379,11 @@ mod tests {
         // Gradients are sums of a few rounded terms.
         let allowed = 1e3 * f64::from(f32::EPSILON) * (decrement + gain);
         assert!(
-            (arrival.decrement - decrement).abs() < allowed,
-            "{arrival:?} {decrement}"
+            (gap.decrement - decrement).abs() < allowed,
+            "{gap:?} {decrement}"
         );
-        assert!(
-            (arrival.scale_gain - gain).abs() < allowed,
-            "{arrival:?} {gain}"
-        );
-        assert!(arrival.standard_error < allowed, "{arrival:?}");
+        assert!((gap.scale_gain - gain).abs() < allowed, "{gap:?} {gain}");
+        assert!(gap.standard_error < allowed, "{gap:?}");
     }
 
     /// E f(z) for z ~ N(`mean`, `variance`), by the trapezoidal rule.
@@ -413,7 +411,7 @@ mod tests {
         };
         let mean = [1.0, -0.5, 0.4];
         for likelihood in [Likelihood::Gaussian(1.5), Likelihood::Bernoulli] {
-            let (arrival, posterior) = rows.measure(likelihood, 256, |layout| {
+            let (gap, posterior) = rows.measure(likelihood, 256, |layout| {
                 let factors = vector(&[0.3, 0.2, -0.1]).reshape([1, weights]);
                 let diagonal = vector(&[0.05, 0.4, 0.1]);
                 FactorPosterior::covariance(layout, vector(&mean), Some(factors), diagonal).unwrap()
@@ -447,11 +445,11 @@ mod tests {
             let precision = dense.precision();
             let ratios = curvature.iter().zip(precision.diagonal());
             let expected = 0.5 * square + scale_gain(ratios.map(|(h, p)| h / p));
-            let error = arrival.standard_error;
+            let error = gap.standard_error;
             assert!(error < 0.1 * expected, "{error} of {expected}");
             assert!(
-                (arrival.excess() - expected).abs() < 4.0 * error,
-                "{arrival:?} {expected}"
+                (gap.nats() - expected).abs() < 4.0 * error,
+                "{gap:?} {expected}"
             );
         }
     }
@@ -465,33 +463,33 @@ mod tests {
             targets: normals(6, 6),
         };
         let measured = |variance: f64, factors: Option<f64>| {
-            let (arrival, _) = rows.try_measure(Likelihood::Gaussian(2.0), 4, |layout| {
+            let (gap, _) = rows.try_measure(Likelihood::Gaussian(2.0), 4, |layout| {
                 let factors = factors.map(|factor| vector(&[factor; 5]).reshape([1, weights]));
                 let variance = vector(&[variance; 5]);
                 FactorPosterior::covariance(layout, vector(&[0.5; 5]), factors, variance).unwrap()
             });
-            arrival
+            gap
         };
         // Far too small a deviation of every weight costs what no curvature at all would.
         let floored = 5.0 * gain_of(SMALLEST_RATIO);
         for variance in [f64::from(f32::MIN_POSITIVE), 1e-44, 1e-20] {
-            let arrival = measured(variance, None).unwrap();
-            assert!((arrival.scale_gain - floored).abs() < 1e-9, "{arrival:?}");
-            assert_eq!(arrival.undetermined, weights);
-            assert_eq!(arrival.convergence(weights), Convergence::NotConverged);
+            let gap = measured(variance, None).unwrap();
+            assert!((gap.scale_gain - floored).abs() < 1e-9, "{gap:?}");
+            assert_eq!(gap.undetermined, weights);
+            assert_eq!(gap.convergence(weights), Convergence::NotConverged);
         }
         // S⁻¹δ overflows, and a difference of infinities is not a number.
         match measured(1e-44, Some(0.1)) {
-            Ok(arrival) => assert_ne!(arrival.convergence(weights), Convergence::Converged),
+            Ok(gap) => assert_ne!(gap.convergence(weights), Convergence::Converged),
             Err(error) => assert!(error.is_numerical(), "{error}"),
         }
         // One weight of five suffices.
-        let (arrival, _) = rows.measure(Likelihood::Gaussian(2.0), 4, |layout| {
+        let (gap, _) = rows.measure(Likelihood::Gaussian(2.0), 4, |layout| {
             let variance = vector(&[0.1, 0.1, 0.1, 0.1, 1e-38]);
             FactorPosterior::covariance(layout, vector(&[0.5; 5]), None, variance).unwrap()
         });
-        assert_eq!(arrival.undetermined, 1);
-        assert_ne!(arrival.convergence(weights), Convergence::Converged);
+        assert_eq!(gap.undetermined, 1);
+        assert_ne!(gap.convergence(weights), Convergence::Converged);
     }
 
     #[test]
@@ -503,7 +501,7 @@ mod tests {
                 .collect()
         };
         let (means, scaled, differences) = (vectors(20), vectors(30), vectors(40));
-        let arrival = |order: [usize; 5]| {
+        let gap = |order: [usize; 5]| {
             let dot = |left: usize, right: usize| -> f64 {
                 means[left]
                     .iter()
@@ -517,10 +515,10 @@ mod tests {
                 scaled: order.map(|pair| scaled[pair].clone()).to_vec(),
                 differences: order.map(|pair| differences[pair].clone()).to_vec(),
             };
-            pairs.arrival()
+            pairs.gap()
         };
-        let [first, second] = [[0, 1, 2, 3, 4], [3, 0, 4, 2, 1]].map(arrival);
-        assert!((first.excess() - second.excess()).abs() < 1e-12 * first.excess());
+        let [first, second] = [[0, 1, 2, 3, 4], [3, 0, 4, 2, 1]].map(gap);
+        assert!((first.nats() - second.nats()).abs() < 1e-12 * first.nats());
         assert!((first.standard_error - second.standard_error).abs() < 1e-12);
         assert!(first.standard_error > 0.0);
     }

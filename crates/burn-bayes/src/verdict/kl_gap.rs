@@ -1,9 +1,9 @@
-//! How far a fit is from the best of its family, and what this says about it.
+//! The estimated KL gap between a fit and the best Gaussian of its family, and whether the fit has converged.
 
-/// The distance of a fit from the optimum of its family.
+/// The estimated KL gap between a fit and the best Gaussian of its family.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Arrival {
+pub struct KlGap {
     /// What a better mean would gain, in nats.
     pub decrement: f64,
     /// What better scales of the weights would gain, in nats.
@@ -15,7 +15,7 @@ pub struct Arrival {
     pub undetermined: usize,
 }
 
-/// The largest excess of a converged fit, in nats per weight.
+/// The largest KL gap of a converged fit, in nats per weight.
 ///
 /// Variances that are all too large by a factor of 1.5 cost about as much.
 pub const CONVERGED: f64 = 0.05;
@@ -23,28 +23,28 @@ pub const CONVERGED: f64 = 0.05;
 /// Standard errors that a verdict adds to an estimate.
 pub(crate) const CERTAIN: f64 = 2.0;
 
-/// What an [`Arrival`] says about a fit.
+/// Whether a fit has converged, by its [`KlGap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Convergence {
-    /// The excess is at most [`CONVERGED`] nats per weight, with two standard errors added.
+    /// The gap is at most [`CONVERGED`] nats per weight, with two standard errors added.
     Converged,
-    /// The excess is above that.
+    /// The gap is above that.
     NotConverged,
-    /// The draws do not determine the excess.
+    /// The draws do not determine the gap.
     Undetermined,
 }
 
-impl Arrival {
-    /// The sum of both gains, an estimate of the excess divergence from the true posterior over that of the
-    /// best fit of the family, in nats.
-    pub fn excess(&self) -> f64 {
+impl KlGap {
+    /// The sum of both gains, in nats: an estimate of KL(q‖p) for this fit q and the true posterior p, minus its least
+    /// value in the family.
+    pub fn nats(&self) -> f64 {
         self.decrement + self.scale_gain
     }
 
     /// Whether a fit of this number of weights has converged.
     ///
     /// ```
-    /// use burn_bayes::diagnostics::{ArrivalTest, Convergence};
+    /// use burn_bayes::diagnostics::{ConvergenceTest, Convergence};
     /// # use burn::{module::Module, train::TrainStep};
     /// # use burn_bayes::{FactorPosterior, likelihood::MixDraws};
     ///
@@ -57,24 +57,24 @@ impl Arrival {
     /// # where
     /// #     M: Module + TrainStep<Input: Clone, Output: MixDraws>,
     /// # {
-    /// let arrival = ArrivalTest::new(train_len).measure(model, posterior, batches)?;
-    /// let has_converged = arrival.convergence(posterior.len()) == Convergence::Converged;
+    /// let gap = ConvergenceTest::new(train_len).measure(model, posterior, batches)?;
+    /// let has_converged = gap.convergence(posterior.len()) == Convergence::Converged;
     /// # Ok(has_converged)
     /// # }
     /// ```
     pub fn convergence(&self, weights: usize) -> Convergence {
-        Convergence::of(self.excess(), self.standard_error, weights)
+        Convergence::of(self.nats(), self.standard_error, weights)
     }
 }
 
 impl Convergence {
-    /// What an excess divergence, in nats, and its standard error say about a fit of this number of weights.
-    pub fn of(excess: f64, standard_error: f64, weights: usize) -> Self {
+    /// The convergence of a fit of this number of weights, from its KL gap in nats and the standard error.
+    pub fn of(gap: f64, standard_error: f64, weights: usize) -> Self {
         let limit = CONVERGED * weights as f64;
         // Comparisons with NaN are false.
-        if excess + CERTAIN * standard_error <= limit {
+        if gap + CERTAIN * standard_error <= limit {
             Self::Converged
-        } else if excess > limit {
+        } else if gap > limit {
             Self::NotConverged
         } else {
             Self::Undetermined
@@ -88,30 +88,30 @@ mod tests {
 
     #[test]
     fn an_estimate_with_a_large_error_is_undetermined() {
-        let arrival = |excess, standard_error| Arrival {
+        let gap = |nats, standard_error| KlGap {
             decrement: 0.0,
-            scale_gain: excess,
+            scale_gain: nats,
             standard_error,
             undetermined: 0,
         };
         let limit = CONVERGED * 100.0;
         assert_eq!(
-            arrival(0.0, 14_295.0).convergence(100),
+            gap(0.0, 14_295.0).convergence(100),
             Convergence::Undetermined
         );
         assert_eq!(
-            arrival(0.0, 0.4 * limit).convergence(100),
+            gap(0.0, 0.4 * limit).convergence(100),
             Convergence::Converged
         );
         assert_eq!(
-            arrival(0.9 * limit, 0.1 * limit).convergence(100),
+            gap(0.9 * limit, 0.1 * limit).convergence(100),
             Convergence::Undetermined
         );
         assert_eq!(
-            arrival(1.1 * limit, 0.1 * limit).convergence(100),
+            gap(1.1 * limit, 0.1 * limit).convergence(100),
             Convergence::NotConverged
         );
-        for unknown in [arrival(f64::NAN, 0.1), arrival(0.0, f64::NAN)] {
+        for unknown in [gap(f64::NAN, 0.1), gap(0.0, f64::NAN)] {
             assert_eq!(unknown.convergence(100), Convergence::Undetermined);
         }
     }
