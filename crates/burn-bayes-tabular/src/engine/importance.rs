@@ -296,7 +296,7 @@ mod tests {
             let unfinished = ratios(pareto_k).finding(false, true);
             assert!(unfinished.contains(": not converged"), "{unfinished}");
             let light = ratios(pareto_k).finding(true, true);
-            assert!(light.contains("only its tails differ"), "{light}");
+            assert!(light.contains("only the tails differ"), "{light}");
             assert!(light.contains("about 0.2500 nats"), "{light}");
             for finding in [poor, unfinished, light] {
                 assert!(finding.contains("not below 0.60"), "{finding}");

@@ -14,6 +14,9 @@ use super::prior::prior;
 use crate::error::Result;
 use crate::settings::{FitSettings, Method, RankRule, refused};
 
+/// The number of weights per row from which on the posterior of a network has the library's effective sample size, that of
+/// its weights. With N, that of the rows, the divergence outweighs the likelihood there; with fewer weights, N is better.
+const WIDE: usize = 20;
 /// The approximate number of SWAG iterates if the last quarter of training has fewer epochs; many times
 /// more than the factors need.
 const SWAG_ITERATES: u64 = 40;
@@ -45,7 +48,11 @@ impl MethodConfig {
     /// The configuration for a training on `rows` rows of a network with `weights` weights.
     pub(super) fn new(settings: &FitSettings, rows: usize, weights: usize) -> Result<Self> {
         let rank = rank(settings, weights)?.unwrap_or(0);
-        let training = Training { settings, rows };
+        let training = Training {
+            settings,
+            rows,
+            weights,
+        };
         let (tuned, momentum) = (settings.tuned(), settings.momentum);
         let rate = tuned.covariance_rate();
         // In stages, or in one, as published, if the initial deviation is given.
@@ -134,6 +141,7 @@ impl MethodConfig {
 struct Training<'a> {
     settings: &'a FitSettings,
     rows: usize,
+    weights: usize,
 }
 
 impl Training<'_> {
@@ -161,9 +169,11 @@ impl Training<'_> {
             true => config,
             false => config.with_antithetic(false),
         };
-        match self.settings.model.hidden.is_empty() {
-            true => config.with_ess(self.rows as f64),
-            false => config,
+        // N, or the library's default for wide networks.
+        let is_network = !self.settings.model.hidden.is_empty();
+        match is_network && self.weights > WIDE * self.rows {
+            true => config,
+            false => config.with_ess(self.rows as f64),
         }
     }
 

@@ -239,6 +239,11 @@ enum Answer {
         left_out: Option<LeftOut>,
         seconds: f64,
     },
+    /// A setting is invalid.
+    Refused {
+        name: String,
+        problem: String,
+    },
     Failed {
         code: u8,
         message: String,
@@ -260,6 +265,7 @@ impl Answer {
                 left_out,
                 seconds,
             },
+            Err(TabularError::Setting { name, problem }) => Self::Refused { name, problem },
             Err(failure) => Self::Failed {
                 code: failure.code(),
                 message: failure.to_string(),
@@ -282,6 +288,7 @@ impl Answer {
                 };
                 Ok(job.record(computed, seconds))
             }
+            Self::Refused { name, problem } => Err(TabularError::Setting { name, problem }),
             Self::Failed { code, message } => Err(TabularError::with_code(code, message)),
         }
     }
@@ -432,7 +439,16 @@ mod tests {
             let record = jobs()[1].record(computed, 0.5);
             assert_eq!(through(Ok(record.clone())).unwrap(), record);
         }
+        let refused = || TabularError::Setting {
+            name: "epochs".into(),
+            problem: "is 0".into(),
+        };
+        let told = through(Err(refused())).unwrap_err();
+        assert!(
+            matches!(&told, TabularError::Setting { name, problem } if name == "epochs" && problem == "is 0")
+        );
         for failure in [
+            refused(),
             TabularError::Usage("usage".into()),
             TabularError::Data("data".into()),
             TabularError::Numerical("numerical".into()),

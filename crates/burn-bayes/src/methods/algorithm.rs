@@ -67,9 +67,6 @@ pub enum MeanGradients {}
 #[derive(Clone, Copy, Debug)]
 pub enum Iterates {}
 
-/// The number of weights for each example from which on the effective sample size is that of the weights.
-const WIDE: usize = 20;
-
 /// What every algorithm is set up with.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -116,17 +113,13 @@ impl Setup {
         Ok(Self { settings, ..setup })
     }
 
-    /// With an effective sample size, by default the number of examples, or that of weights in a wide model. A Gaussian with
-    /// independent weights pays for each weight that the data determine with some nats of divergence. With many more
-    /// weights than examples these outweigh the likelihood, and the optimum is the prior, whose predictions are useless.
+    /// With an effective sample size, by default the larger of the numbers of examples and of weights. A Gaussian with
+    /// independent weights pays for each weight that the data determine with some nats of divergence. With more weights
+    /// than examples these outweigh the likelihood, and the optimum is the prior, whose predictions are useless.
     pub(crate) fn with_ess(self, ess: Option<f64>) -> Self {
-        let (examples, weights) = (self.train_len, self.layout.len());
-        let default = match weights > WIDE * examples {
-            true => weights,
-            false => examples,
-        };
+        let most = self.train_len.max(self.layout.len());
         Self {
-            ess: ess.unwrap_or(default as f64),
+            ess: ess.unwrap_or(most as f64),
             ..self
         }
     }

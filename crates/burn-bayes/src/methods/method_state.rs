@@ -254,13 +254,13 @@ pub trait MethodState: Module + ModuleDisplay + Debug + 'static {
         self
     }
 
-    /// See [`Algorithm::wants_state`].
+    /// See [`Algorithm::wants_state`](super::algorithm::Algorithm::wants_state).
     fn wants_state(&self, context: Context<'_>, step: u64) -> Option<&Arc<Layout>> {
         let _ = (context, step);
         None
     }
 
-    /// See [`Algorithm::observe_state`].
+    /// See [`Algorithm::observe_state`](super::algorithm::Algorithm::observe_state).
     #[must_use]
     fn observe_state(self, context: Context<'_>, step: u64, state: Tensor<1>) -> Self {
         let _ = (context, step, state);

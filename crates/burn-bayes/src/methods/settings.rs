@@ -38,8 +38,7 @@ pub struct BayesianConfig<C> {
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
     /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from the prior;
-    /// by default N, or the number of weights if that is over 20 N. A larger one gives a narrower posterior. The papers
-    /// have N.
+    /// by default the larger of N and the number of weights. A larger one gives a narrower posterior. The papers have N.
     pub ess: Option<f64>,
     /// α, the precision of the prior over the weights; by default isotropic and 1.
     pub prior: Option<Prior>,

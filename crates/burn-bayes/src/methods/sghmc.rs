@@ -11,7 +11,7 @@
 //!
 //! At equilibrium, every weight that the data determine adds T/2 nats to the loss of the N examples together, so with
 //! many more weights than examples the samples of the posterior itself predict little. As for the other methods, λ is
-//! by default N, or the number of weights if that is over 20 N.
+//! by default the larger of N and the number of weights.
 //!
 //! **Stages.** Gradient descent takes long to a mode, and its largest rate depends on the layers. So Adam trains the weights
 //! first, and then the variances σ² of a Gaussian around them are found ([stages](super::stages)). P = λσ² stays: with it, ℓ is a

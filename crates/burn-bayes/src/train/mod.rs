@@ -1,7 +1,6 @@
 //! Bayesian training of Burn models with Burn's own Learner.
 //!
-//! The `init` of a method's configuration, such as
-//! [`VifaConfig::init`](crate::methods::VifaConfig::init), wraps a model into a [`Bayesian`], which replaces
+//! [`BayesianConfig::init`](crate::methods::BayesianConfig::init) wraps a model into a [`Bayesian`], which replaces
 //! the model in training code. [`Trainer`] is a training loop with exact resume, an alternative to Burn's
 //! Learner. [`StagedLearningRate`] and [`RateSchedule`] are schedules.
 
