@@ -4,7 +4,7 @@ Run from the repository's root with a python3 that has numpy and scikit-learn:
 
     python3 xtask/golden/bayesian_ridge.py
 
-It writes crates/burn-bayes/golden/bayesian_ridge.json. `BayesianRidge` runs without its gamma
+It writes crates/burn-bayes-contrib/golden/bayesian_ridge.json. `BayesianRidge` runs without its gamma
 hyperpriors and without an intercept, to its fixed point. Its `lambda_` is the precision of the
 weights, its `alpha_` that of the noise.
 """
@@ -17,7 +17,7 @@ import sklearn
 from sklearn.linear_model import BayesianRidge
 
 SEED = 20240607
-TARGET = pathlib.Path("crates/burn-bayes/golden/bayesian_ridge.json")
+TARGET = pathlib.Path("crates/burn-bayes-contrib/golden/bayesian_ridge.json")
 
 
 def case(generator, rows, features, noise, dependent):

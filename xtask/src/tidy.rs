@@ -13,6 +13,11 @@ use crate::{Outcome, chapters, links, tables};
 const LONGEST_FILE: usize = 600;
 /// The same for a file that holds one algorithm.
 const LONGEST_ALGORITHM: usize = 300;
+/// The folders whose files hold one algorithm each.
+const ALGORITHMS: [&str; 2] = [
+    "crates/burn-bayes/src/methods/",
+    "crates/burn-bayes-contrib/src/methods/",
+];
 /// Names a user gets from `use burn_bayes::prelude::*`.
 const LARGEST_PRELUDE: usize = 14;
 
@@ -107,7 +112,7 @@ fn rust(file: &TextFile) -> Vec<String> {
 }
 
 fn length(path: &str, source: &Source<'_>) -> Option<String> {
-    let is_algorithm = path.starts_with("crates/burn-bayes/src/methods/");
+    let is_algorithm = ALGORITHMS.iter().any(|folder| path.starts_with(folder));
     let limit = if is_algorithm {
         LONGEST_ALGORITHM
     } else {

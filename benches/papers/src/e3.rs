@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use burn_bayes::methods::BayesianRidge;
 use burn_bayes::posterior::DenseGaussian;
+use burn_bayes_contrib::methods::BayesianRidge;
 use burn_bayes_data::{Scaler, Scaling, partition};
 
 use burn_bayes_tabular::error::{Result, TabularError};

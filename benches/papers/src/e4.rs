@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use burn_bayes::methods::LogisticPosterior;
 use burn_bayes::posterior::DenseGaussian;
+use burn_bayes_contrib::methods::LogisticPosterior;
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;

@@ -97,7 +97,7 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn_bayes::methods::LogisticPosterior;
+    use burn_bayes_contrib::methods::LogisticPosterior;
 
     use crate::logistic::{bound, posterior};
 

@@ -1,7 +1,7 @@
 //! The rows of an experiment as a logistic regression of the library, and functions of margins.
 
-use burn_bayes::methods::{LogisticPosterior, LogisticRegression};
 use burn_bayes::posterior::DenseGaussian;
+use burn_bayes_contrib::methods::{LogisticPosterior, LogisticRegression};
 
 use burn_bayes_tabular::error::Result;
 

@@ -236,7 +236,7 @@ impl Posterior<'_> {
 mod tests {
     use super::*;
     use crate::grid::Grid;
-    use burn_bayes::methods::LogisticPosterior;
+    use burn_bayes_contrib::methods::LogisticPosterior;
 
     use crate::logistic::posterior;
 

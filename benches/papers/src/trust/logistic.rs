@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use burn_bayes::methods::LogisticPosterior;
+use burn_bayes_contrib::methods::LogisticPosterior;
 use burn_bayes_data::{Dataset, Scaling, Split, Targets};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

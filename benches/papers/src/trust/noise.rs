@@ -3,7 +3,7 @@
 use burn_bayes::eval::{
     GaussianMixture, NoisePrecision, PredictionIntervals, TargetedMixture, mixture_nll,
 };
-use burn_bayes::methods::BayesianRidge;
+use burn_bayes_contrib::methods::BayesianRidge;
 use burn_bayes_data::{Dataset, Scaling, Split, Targets};
 use rand::SeedableRng;
 use rand::rngs::StdRng;

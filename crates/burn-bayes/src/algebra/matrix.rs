@@ -201,7 +201,7 @@ impl SquareMatrix {
 }
 
 /// The inner product over the common length.
-pub(crate) fn dot(left: &[f64], right: &[f64]) -> f64 {
+pub fn dot(left: &[f64], right: &[f64]) -> f64 {
     summed(left, right, |a, b| a * b)
 }
 

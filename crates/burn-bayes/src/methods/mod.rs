@@ -11,8 +11,6 @@
 //! * [`Swag`]: mean and covariance of the iterates of ordinary training.
 //! * [`IterateAveraging`]: averages of windows of these iterates, as samples.
 //! * [`FactorAnalysis`]: online factor analysis of these iterates; [`OnlineFactorAnalysis`] is that of any vectors.
-//! * [`BayesianRidge`]: linear regression with the precisions that maximise the evidence.
-//! * [`LogisticRegression`]: the best Gaussian of a logistic regression, by quadrature.
 //!
 //! An algorithm implements [`Algorithm`] and the trait of the signal that it learns from. It never
 //! calls backward and is independent of data sets and training loops.
@@ -20,15 +18,12 @@
 mod algorithm;
 mod average;
 mod batch_ensemble;
-mod bayesian_ridge;
 pub(crate) mod checks;
 mod factor_analysis;
-mod full_matrix;
 mod function_terms;
 mod iterate_averaging;
 mod iterate_schedule;
 mod ivon;
-mod logistic_regression;
 mod mean_stage;
 mod method_state;
 mod nagvac;
@@ -55,14 +50,12 @@ pub use algorithm::{
 pub(crate) use algorithm::{DrawStatistics, hash_of_text};
 pub use average::{Average, Averaging, Iterate};
 pub use batch_ensemble::{BatchEnsemble, BatchEnsembleConfig, InitialRankOne};
-pub use bayesian_ridge::BayesianRidge;
 pub use factor_analysis::{
     FactorAnalysis, FactorAnalysisConfig, FactorEstimate, FactorRule, OnlineFactorAnalysis,
 };
 pub(crate) use function_terms::{DivergenceGradient, FunctionTerms};
 pub use iterate_averaging::{IterateAveraging, IterateAveragingConfig};
 pub use ivon::{Ivon, IvonConfig, IvonState, IvonStep};
-pub use logistic_regression::{LogisticPosterior, LogisticRegression};
 pub use mean_stage::MeanStage;
 pub use method_state::{Context, Gradients, Learns, MethodState, StagedConfig, Start};
 pub use nagvac::{Nagvac, NagvacConfig, NagvacState, NagvacStep};

@@ -4,7 +4,6 @@ use burn::module::{Initializer, Lora, Module, ModuleVisitor, Param, ParamGroup, 
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Int, Tensor};
-#[cfg(feature = "train")]
 use burn_bayes::BayesianConfig;
 use burn_bayes::VifaConfig;
 use burn_bayes::graph::Layout;
@@ -329,7 +328,6 @@ fn an_adapter_is_random_and_its_base_is_not() {
     }
 }
 
-#[cfg(feature = "train")]
 #[test]
 fn training_with_adapters_draws_the_adapters() {
     let train_len = 100;

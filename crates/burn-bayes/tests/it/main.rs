@@ -3,45 +3,30 @@
 //! `BURN_BAYES_TEST_DEVICE` selects the device: `flex` (the default), `ndarray`, `wgpu`, `vulkan` or `cuda`, if
 //! compiled in.
 
+mod conformance;
 mod example_batch;
+mod fits;
 mod grammar;
 mod graph;
 mod graph_gradients;
 mod kernels;
+mod laplace;
 mod layout;
+mod learner;
+mod likelihood;
+mod model_state;
+mod one_pass;
 mod posterior;
 mod posterior_laws;
+mod predictor;
+mod recovery;
+mod silent_training;
 mod spoilt_posteriors;
+mod stages;
 mod storage;
 mod support;
-
-#[cfg(feature = "train")]
-mod conformance;
-#[cfg(feature = "train")]
-mod fits;
-#[cfg(feature = "train")]
-mod laplace;
-#[cfg(feature = "train")]
-mod learner;
-#[cfg(feature = "train")]
-mod likelihood;
-#[cfg(feature = "train")]
-mod model_state;
-#[cfg(feature = "train")]
-mod one_pass;
-#[cfg(feature = "train")]
-mod predictor;
-#[cfg(feature = "train")]
-mod recovery;
-#[cfg(feature = "train")]
-mod silent_training;
-#[cfg(feature = "train")]
-mod stages;
-#[cfg(feature = "train")]
 mod trainer;
-#[cfg(feature = "train")]
 mod verdict;
-#[cfg(feature = "train")]
 mod warnings;
 
 #[global_allocator]

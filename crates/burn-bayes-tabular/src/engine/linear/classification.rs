@@ -382,7 +382,7 @@ fn softmax(logits: &mut [f64]) {
 
 #[cfg(test)]
 mod tests {
-    use burn_bayes::methods::{LogisticPosterior, LogisticRegression};
+    use burn_bayes_contrib::methods::{LogisticPosterior, LogisticRegression};
     use burn_bayes_data::{Dataset, Features, Targets};
 
     use super::*;

@@ -173,8 +173,8 @@ impl Spectrum {
 
 #[cfg(test)]
 mod tests {
-    use burn_bayes::methods::BayesianRidge;
     use burn_bayes::posterior::{FormKind, linear_regression_posterior};
+    use burn_bayes_contrib::methods::BayesianRidge;
     use burn_bayes_data::{ColumnScale, Dataset, Targets};
 
     use super::*;

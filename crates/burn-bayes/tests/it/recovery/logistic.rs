@@ -1,6 +1,6 @@
 //! The best Gaussian of a logistic regression.
 
-use burn_bayes::methods::{LogisticPosterior, LogisticRegression};
+use burn_bayes_contrib::methods::{LogisticPosterior, LogisticRegression};
 
 use crate::support::{normals, widened};
 

@@ -21,11 +21,11 @@
 
 use std::f64::consts::TAU;
 
-use burn_bayes_eval::Bounded;
+use burn_bayes::eval::Bounded;
 
-use crate::algebra::{SquareMatrix, SymmetricEigen, dot};
-use crate::error::{Error, Result};
-use crate::posterior::{DenseGaussian, linear_regression_posterior};
+use burn_bayes::algebra::{SquareMatrix, SymmetricEigen, dot};
+use burn_bayes::posterior::{DenseGaussian, linear_regression_posterior};
+use burn_bayes::{Error, Result};
 
 /// Relative change of both precisions at which the iteration has converged.
 const CHANGE: f64 = 1e-12;
@@ -37,7 +37,7 @@ const MOST_STEPS: usize = 100_000;
 /// For an intercept, centre the features and the targets first.
 ///
 /// ```
-/// use burn_bayes::methods::BayesianRidge;
+/// use burn_bayes_contrib::methods::BayesianRidge;
 ///
 /// let ridge = BayesianRidge::fit(&[1.0, 2.0, 3.0, 4.0], &[1.1, 1.9, 3.2, 3.9])?;
 /// assert!((ridge.posterior().mean()[0] - 1.0).abs() < 0.02);

@@ -9,8 +9,8 @@
 //! H is the Hessian (VON), or the empirical Fisher matrix (1/M) Σ gᵢgᵢᵀ (VOGN). With expectations under
 //! q in place of g and H, β = η = 1 is Newton's method on the variational objective.
 
-use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
-use crate::posterior::DenseGaussian;
+use burn_bayes::algebra::{AlgebraError, Cholesky, SquareMatrix};
+use burn_bayes::posterior::DenseGaussian;
 
 /// A Gaussian N(μ, P⁻¹), updated by natural gradients.
 #[derive(Clone, Debug)]
@@ -86,8 +86,8 @@ impl FullMatrixVon {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::Noise;
-    use crate::posterior::linear_regression_posterior;
+    use burn_bayes::Noise;
+    use burn_bayes::posterior::linear_regression_posterior;
 
     const LEN: usize = 3;
 

@@ -22,11 +22,11 @@
 //! | α | `prior_precision` |
 //! | h, S | [`LogisticPosterior`] |
 
-use burn_bayes_eval::Bounded;
+use burn_bayes::eval::Bounded;
 
-use crate::algebra::{SquareMatrix, dot};
-use crate::error::{Error, Result};
-use crate::posterior::DenseGaussian;
+use burn_bayes::algebra::{SquareMatrix, dot};
+use burn_bayes::posterior::DenseGaussian;
+use burn_bayes::{Error, Result};
 
 use super::full_matrix::{FullMatrixStep, FullMatrixVon};
 
@@ -59,7 +59,7 @@ pub enum LogisticPosterior {
 /// For an intercept, add a feature that is 1 in every row.
 ///
 /// ```
-/// use burn_bayes::methods::{LogisticPosterior, LogisticRegression};
+/// use burn_bayes_contrib::methods::{LogisticPosterior, LogisticRegression};
 ///
 /// let (inputs, classes) = ([-2.0, -1.0, 0.5, 1.5], [false, false, true, true]);
 /// let rows = LogisticRegression::new(&inputs, &classes, 1.0)?;
@@ -292,7 +292,7 @@ fn softplus(z: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::Noise;
+    use burn_bayes::Noise;
 
     const INPUTS: [f64; 10] = [1.0, 0.5, 1.0, -1.0, 1.0, 2.0, 1.0, -0.2, 1.0, 0.9];
     const CLASSES: [bool; 5] = [true, false, true, false, false];
