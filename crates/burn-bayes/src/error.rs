@@ -89,7 +89,8 @@ impl Error {
         Kind::InEpoch { epoch, error }.into()
     }
 
-    pub(crate) fn too_early(message: impl Into<String>) -> Self {
+    /// No posterior yet, because training has made too few steps.
+    pub fn too_early(message: impl Into<String>) -> Self {
         Kind::TooEarly(message.into()).into()
     }
 

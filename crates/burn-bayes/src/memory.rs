@@ -58,7 +58,7 @@ impl MemoryPlan {
 
     /// The plan for closed-form updates of a Gaussian of rank L over D weights, with `moments`
     /// vectors of D numbers kept between steps and `scratch` vectors within a step.
-    pub(crate) fn natural(weights: usize, rank: usize, moments: usize, scratch: usize) -> Self {
+    pub fn natural(weights: usize, rank: usize, moments: usize, scratch: usize) -> Self {
         let vector = weights * BYTES;
         Self {
             parameters: (rank + 2) * vector,

@@ -181,7 +181,7 @@ impl PriorPrecisions {
     }
 
     /// α as a tensor, broadcastable to `[D]`: one element if all are equal.
-    pub(crate) fn tensor(&self, device: &Device) -> Tensor<1> {
+    pub fn tensor(&self, device: &Device) -> Tensor<1> {
         match self.segments.as_slice() {
             [(_, precision)] => Tensor::from_data(TensorData::from([*precision as f32]), device),
             _ => self.expanded(device),

@@ -1,11 +1,24 @@
-//! Dense references, in double precision on the host.
+//! Algorithms that estimate a posterior over the weights of a Burn model, one per file.
+//!
+//! * [`Sghmc`]: samples by gradient steps with noise and a velocity; without velocity it is SGLD.
+//! * [`BatchEnsemble`]: members that share their matrices up to factors of rank one.
+//! * [`IterateAveraging`]: averages of windows of the iterates of ordinary training, as samples.
+//!
+//! Dense references, in double precision on the host:
 //!
 //! * [`BayesianRidge`]: linear regression with the precisions that maximise the evidence.
 //! * [`LogisticRegression`]: the best Gaussian of a logistic regression, by quadrature.
 
+mod batch_ensemble;
 mod bayesian_ridge;
 mod full_matrix;
+mod iterate_averaging;
 mod logistic_regression;
+mod samples;
+mod sghmc;
 
+pub use batch_ensemble::{BatchEnsemble, BatchEnsembleConfig, InitialRankOne};
 pub use bayesian_ridge::BayesianRidge;
+pub use iterate_averaging::{IterateAveraging, IterateAveragingConfig};
 pub use logistic_regression::{LogisticPosterior, LogisticRegression};
+pub use sghmc::{SamplingSchedule, Sghmc, SghmcConfig, SghmcState, SghmcStep};

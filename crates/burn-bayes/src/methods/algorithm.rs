@@ -42,7 +42,7 @@ pub struct StepId {
 
 impl StepId {
     /// The noise of all draws of this gradient, from the root of an algorithm's random numbers.
-    pub(crate) fn noise(self, root: Noise) -> Noise {
+    pub fn noise(self, root: Noise) -> Noise {
         let training = root.fold(purpose::TRAINING);
         training.fold(self.step).fold(self.pass)
     }
@@ -102,10 +102,7 @@ impl Setup {
 
     /// For the weights of a model that a configuration selects. A record of a training is not resumed with another
     /// configuration.
-    pub(crate) fn of<C: Clone + Debug, M: Module>(
-        config: &BayesianConfig<C>,
-        model: &M,
-    ) -> Result<Self> {
+    pub fn of<C: Clone + Debug, M: Module>(config: &BayesianConfig<C>, model: &M) -> Result<Self> {
         let setup = Self::new(model, &config.group, config.train_len, config.root())?;
         // The layout stands for the group.
         let without_group = config.clone().with_group(ParamGroup::all());
@@ -116,7 +113,8 @@ impl Setup {
     /// With an effective sample size, by default the larger of the numbers of examples and of weights. A Gaussian with
     /// independent weights pays for each weight that the data determine with some nats of divergence. With more weights
     /// than examples these outweigh the likelihood, and the optimum is the prior, whose predictions are useless.
-    pub(crate) fn with_ess(self, ess: Option<f64>) -> Self {
+    #[must_use]
+    pub fn with_ess(self, ess: Option<f64>) -> Self {
         let most = self.train_len.max(self.layout.len());
         Self {
             ess: ess.unwrap_or(most as f64),
@@ -136,7 +134,7 @@ impl Setup {
 
     /// The error of step number `step` (from 1), which would not be finite. It names the first weight whose
     /// `gradient` is not finite.
-    pub(crate) fn non_finite(&self, step: u64, gradient: Tensor<1>) -> Error {
+    pub fn non_finite(&self, step: u64, gradient: Tensor<1>) -> Error {
         let values = gradient.into_data();
         let bad = values.iter::<f64>().position(|value| !value.is_finite());
         let path = bad.and_then(|index| self.layout.path_at(index));
@@ -393,7 +391,8 @@ impl Proposal {
     }
 
     /// The proposal with the running statistics of every draw, if the model has such statistics.
-    pub(crate) fn with_statistics(
+    #[must_use]
+    pub fn with_statistics(
         self,
         layout: Option<Arc<Layout>>,
         values: Vec<RunningState<Tensor<1>>>,
@@ -419,7 +418,7 @@ impl Proposal {
 pub type GradientPieces = Vec<Vec<Tensor<1>>>;
 
 /// Every gradient as one vector.
-pub(super) fn joined(gradients: GradientPieces) -> Vec<Tensor<1>> {
+pub fn joined(gradients: GradientPieces) -> Vec<Tensor<1>> {
     let pieces = gradients.into_iter();
     pieces.map(|pieces| Tensor::cat(pieces, 0)).collect()
 }
@@ -495,8 +494,11 @@ pub trait FromIterates: Algorithm<Signal = Iterates> {
 }
 
 /// Streams of random numbers, by purpose.
-pub(crate) mod purpose {
-    pub(crate) const INITIAL_FACTORS: u64 = 1;
-    pub(crate) const TRAINING: u64 = 2;
-    pub(crate) const PROBE: u64 = 3;
+pub mod purpose {
+    /// Initial values of factors.
+    pub const INITIAL_FACTORS: u64 = 1;
+    /// Draws of training steps.
+    pub const TRAINING: u64 = 2;
+    /// Probes of curvature.
+    pub const PROBE: u64 = 3;
 }

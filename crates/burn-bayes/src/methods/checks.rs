@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 
 /// Fails if a count is 0.
-pub(crate) fn counts<C: Default + PartialEq>(
+pub fn counts<C: Default + PartialEq>(
     fields: impl IntoIterator<Item = (&'static str, C)>,
 ) -> Result<()> {
     let mut fields = fields.into_iter();
@@ -14,7 +14,7 @@ pub(crate) fn counts<C: Default + PartialEq>(
 }
 
 /// Fails if a number is not finite and above zero.
-pub(crate) fn positive(field: &str, value: f64) -> Result<()> {
+pub fn positive(field: &str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 {
         return Ok(());
     }
@@ -23,7 +23,7 @@ pub(crate) fn positive(field: &str, value: f64) -> Result<()> {
 }
 
 /// Fails if a number is not finite or below zero.
-pub(crate) fn not_negative(field: &str, value: f64) -> Result<()> {
+pub fn not_negative(field: &str, value: f64) -> Result<()> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
@@ -32,7 +32,7 @@ pub(crate) fn not_negative(field: &str, value: f64) -> Result<()> {
 }
 
 /// Fails if a number is not above zero. It may be infinite.
-pub(crate) fn above_zero(field: &str, value: f64) -> Result<()> {
+pub fn above_zero(field: &str, value: f64) -> Result<()> {
     if value > 0.0 {
         return Ok(());
     }
@@ -41,7 +41,7 @@ pub(crate) fn above_zero(field: &str, value: f64) -> Result<()> {
 }
 
 /// Fails if a number is not in [0, 1).
-pub(crate) fn fraction(field: &str, value: f64) -> Result<()> {
+pub fn fraction(field: &str, value: f64) -> Result<()> {
     if (0.0..1.0).contains(&value) {
         return Ok(());
     }
@@ -50,7 +50,7 @@ pub(crate) fn fraction(field: &str, value: f64) -> Result<()> {
 }
 
 /// Fails if antithetic draws are not pairs. A single draw has no partner.
-pub(crate) fn pairs(draws: usize, antithetic: bool) -> Result<()> {
+pub fn pairs(draws: usize, antithetic: bool) -> Result<()> {
     if !antithetic || draws == 1 || draws.is_multiple_of(2) {
         return Ok(());
     }

@@ -4,25 +4,27 @@ use crate::error::{Error, Result};
 
 /// Every `interval` steps from step `start` (from 1) on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct IterateSchedule {
-    pub(super) start: u64,
-    pub(super) interval: u64,
+pub struct IterateSchedule {
+    /// The first step.
+    pub start: u64,
+    /// The steps between two iterates.
+    pub interval: u64,
 }
 
 impl IterateSchedule {
     /// The number of iterates taken after optimiser step `step`.
-    pub(super) fn taken(self, step: u64) -> u64 {
+    pub fn taken(self, step: u64) -> u64 {
         let since = step.checked_sub(self.start);
         since.map_or(0, |since| since / self.interval + 1)
     }
 
     /// Whether the iterate after optimiser step `step` is taken.
-    pub(super) fn takes(self, step: u64) -> bool {
+    pub fn takes(self, step: u64) -> bool {
         self.taken(step) > self.taken(step.saturating_sub(1))
     }
 
     /// The number of iterates taken, if there are at least two.
-    pub(super) fn enough(self, method: &str, step: u64) -> Result<u64> {
+    pub fn enough(self, method: &str, step: u64) -> Result<u64> {
         let (taken, Self { start, interval }) = (self.taken(step), self);
         if taken >= 2 {
             return Ok(taken);

@@ -269,7 +269,7 @@ pub trait MethodState: Module + ModuleDisplay + Debug + 'static {
 }
 
 /// Removes the gradient of a parameter, summed over the mini-batches and devices of a step.
-pub(super) fn take_sum<const R: usize>(
+pub fn take_sum<const R: usize>(
     gradients: &mut GradAdaptor,
     param: &Param<Tensor<R>>,
     device: &Device,

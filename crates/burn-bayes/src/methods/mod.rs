@@ -6,22 +6,27 @@
 //! * [`Vadam`]: Adam with perturbed weights.
 //! * [`Ivon`]: VON with an average gradient, also for accumulated mini-batches and several devices.
 //! * [`Nagvac`]: natural gradients of a Gaussian with one factor.
-//! * [`Sghmc`]: samples by gradient steps with noise and a velocity; without velocity it is SGLD.
-//! * [`BatchEnsemble`]: members that share their matrices up to factors of rank one.
 //! * [`Swag`]: mean and covariance of the iterates of ordinary training.
-//! * [`IterateAveraging`]: averages of windows of these iterates, as samples.
 //! * [`FactorAnalysis`]: online factor analysis of these iterates; [`OnlineFactorAnalysis`] is that of any vectors.
 //!
 //! An algorithm implements [`Algorithm`] and the trait of the signal that it learns from. It never
 //! calls backward and is independent of data sets and training loops.
+//!
+//! # Your own method
+//!
+//! A method can be written in any crate: `burn-bayes-contrib` has several. Its settings implement [`MethodConfig`], so that
+//! [`BayesianConfig`] wraps a model with them, and its algorithm implements [`Algorithm`] and the trait of its signal.
+//! [`Setup::of`] has what an algorithm is set up with. [`buffer`] and [`trained`] make its parameters.
+//!
+//! If the method learns a Gaussian or samples around a mean, implement [`StagedConfig`] and [`MethodState`] instead.
+//! [`Staged`] then has the mean, the first stages, the average of iterates and the prior.
 
 mod algorithm;
 mod average;
-mod batch_ensemble;
-pub(crate) mod checks;
+#[doc(hidden)]
+pub mod checks;
 mod factor_analysis;
 mod function_terms;
-mod iterate_averaging;
 mod iterate_schedule;
 mod ivon;
 mod mean_stage;
@@ -29,9 +34,7 @@ mod method_state;
 mod nagvac;
 mod natural;
 mod rate;
-mod samples;
 mod settings;
-mod sghmc;
 mod slang;
 mod staged;
 mod stages;
@@ -48,26 +51,29 @@ pub use algorithm::{
     GradientPieces, Iterates, MeanGradients, Proposal, Setup, Stage, StepId, Update,
 };
 pub(crate) use algorithm::{DrawStatistics, hash_of_text};
+#[doc(hidden)]
+pub use algorithm::{joined, purpose};
 pub use average::{Average, Averaging, Iterate};
-pub use batch_ensemble::{BatchEnsemble, BatchEnsembleConfig, InitialRankOne};
 pub use factor_analysis::{
     FactorAnalysis, FactorAnalysisConfig, FactorEstimate, FactorRule, OnlineFactorAnalysis,
 };
 pub(crate) use function_terms::{DivergenceGradient, FunctionTerms};
-pub use iterate_averaging::{IterateAveraging, IterateAveragingConfig};
+#[doc(hidden)]
+pub use iterate_schedule::IterateSchedule;
 pub use ivon::{Ivon, IvonConfig, IvonState, IvonStep};
 pub use mean_stage::MeanStage;
+#[doc(hidden)]
+pub use method_state::take_sum;
 pub use method_state::{Context, Gradients, Learns, MethodState, StagedConfig, Start};
 pub use nagvac::{Nagvac, NagvacConfig, NagvacState, NagvacStep};
 pub use natural::{Natural, NaturalConfig, NaturalSettings, NaturalStep};
 pub(crate) use rate::DECAY_POWER;
 pub use rate::Rate;
 pub use settings::{BayesianConfig, DefaultDraws, LearningRates, MethodConfig};
-pub use sghmc::{SamplingSchedule, Sghmc, SghmcConfig, SghmcState, SghmcStep};
 pub use slang::{Slang, SlangConfig};
 pub use staged::{Staged, StagedUpdate};
 pub use stages::{StageSignal, StageUpdate};
-pub use start::{InitialDeviation, InitialMean};
+pub use start::{InitialDeviation, InitialMean, buffer, trained, updated};
 pub use swag::{Swag, SwagConfig};
 pub use vadam::{Vadam, VadamConfig, VadamState, VadamStep};
 pub use vifa::{Vifa, VifaConfig, VifaState};

@@ -251,7 +251,8 @@ impl<C: MethodConfig> BayesianConfig<C> {
 }
 
 impl<C> BayesianConfig<C> {
-    pub(crate) fn prior(&self) -> Prior {
+    /// The prior over the weights that is set, or else the default.
+    pub fn prior(&self) -> Prior {
         self.prior.clone().unwrap_or_else(|| Prior::isotropic(1.0))
     }
 

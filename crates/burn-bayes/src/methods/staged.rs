@@ -72,7 +72,8 @@ impl<S: MethodState> Staged<S> {
         &self.state
     }
 
-    pub(super) fn context(&self) -> Context<'_> {
+    /// The state of the training around the method's own.
+    pub fn context(&self) -> Context<'_> {
         context(&self.settings.setup, &self.stages)
     }
 

@@ -113,7 +113,7 @@ fn inverse_root(rank: usize, gram: Vec<f64>) -> Result<Vec<f64>, AlgebraError> {
 
 /// A parameter that an optimiser updates: a leaf on an autodiff device, as Burn's optimisers
 /// require.
-pub(crate) fn trained<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
+pub fn trained<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
     Param::initialized(ParamId::new(), trained_value(value))
 }
 
@@ -125,12 +125,12 @@ pub(crate) fn trained_value<const R: usize>(value: Tensor<R>) -> Tensor<R> {
 /// A value that is saved with the parameters but not updated by an optimiser. It is on an autodiff
 /// device because Burn's training with replicas marks every float parameter as requiring a
 /// gradient, which fails on other devices.
-pub(crate) fn buffer<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
+pub fn buffer<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
     Param::initialized(ParamId::new(), Tensor::from_inner(value))
 }
 
 /// Updates a buffer by a computation without autodiff.
-pub(crate) fn updated<const R: usize>(
+pub fn updated<const R: usize>(
     buffer: Param<Tensor<R>>,
     change: impl FnOnce(Tensor<R>) -> Tensor<R>,
 ) -> Param<Tensor<R>> {

@@ -33,7 +33,9 @@ pub use self::factor::{DENSE_LIMIT, FactorPosterior, FormKind};
 pub(crate) use self::form::CovarianceTerms;
 pub use self::mixture::Mixture;
 pub use self::model_state::ModelState;
-pub(crate) use self::model_state::{changing, running, unshared};
+pub(crate) use self::model_state::unshared;
+#[doc(hidden)]
+pub use self::model_state::{changing, running};
 pub use self::nearest::NearestGaussian;
 pub use self::point::PointPosterior;
 pub(crate) use self::precision::{PrecisionDraws, precision_draws};

@@ -122,7 +122,8 @@ impl ModelState {
     }
 
     /// The state of a sample: the values of [`changing`] parameters and statistics.
-    pub(crate) fn of_sample(changing: Arc<Layout>, values: Tensor<1>) -> Self {
+    #[doc(hidden)]
+    pub fn of_sample(changing: Arc<Layout>, values: Tensor<1>) -> Self {
         Self(State::Sample(changing, values))
     }
 
@@ -445,7 +446,7 @@ impl Description {
 
 /// The parameters and running statistics outside `layout` that change in a training: trained point estimates, and
 /// running statistics.
-pub(crate) fn changing<M: Module>(model: &M, layout: &Layout) -> Option<Arc<Layout>> {
+pub fn changing<M: Module>(model: &M, layout: &Layout) -> Option<Arc<Layout>> {
     let running = running_states(model);
     floats(model, |shape, is_trained| {
         layout.entry(&shape.path).is_none() && (is_trained || running.contains(&shape.path))
@@ -453,7 +454,7 @@ pub(crate) fn changing<M: Module>(model: &M, layout: &Layout) -> Option<Arc<Layo
 }
 
 /// The running statistics of a model.
-pub(crate) fn running<M: Module>(model: &M) -> Option<Arc<Layout>> {
+pub fn running<M: Module>(model: &M) -> Option<Arc<Layout>> {
     let running = running_states(model);
     floats(model, |shape, _| running.contains(&shape.path))
 }

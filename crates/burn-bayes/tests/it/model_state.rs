@@ -9,15 +9,15 @@ use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, Linea
 use burn::optim::AdamConfig;
 use burn::tensor::{Bool, Device, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
-use burn_bayes::methods::{
-    Algorithm, BatchEnsembleConfig, IterateAveragingConfig, IvonConfig, MeanStage,
-    SamplingSchedule, SghmcConfig,
-};
+use burn_bayes::methods::{Algorithm, IvonConfig, MeanStage};
 use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
 use burn_bayes::train::Gather;
 use burn_bayes::{
     Bayesian, BayesianConfig, Error, FactorAnalysisConfig, FactorPosterior, Noise, Predictor,
     SwagConfig, VifaConfig,
+};
+use burn_bayes_contrib::methods::{
+    BatchEnsembleConfig, IterateAveragingConfig, SamplingSchedule, SghmcConfig,
 };
 
 use crate::support::{assert_close, autodiff, bits, device, filled, normals, values, vector};

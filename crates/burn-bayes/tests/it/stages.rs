@@ -7,11 +7,11 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{
-    Algorithm, Averaging, IvonConfig, MeanStage, NagvacConfig, SamplingSchedule, SghmcConfig,
-    Stage, VadamConfig, VonConfig,
+    Algorithm, Averaging, IvonConfig, MeanStage, NagvacConfig, Stage, VadamConfig, VonConfig,
 };
 use burn_bayes::train::{Batches, Gather, Trainer, TrainerModel, Unobserved};
 use burn_bayes::{Bayesian, BayesianConfig, FactorPosterior, Prior, SlangConfig, VifaConfig};
+use burn_bayes_contrib::methods::{SamplingSchedule, SghmcConfig};
 
 use crate::conformance::{Batch, Bayes, LEN, Regressor, adam, regressor};
 use crate::support::{autodiff, filled, state, values};
@@ -257,7 +257,9 @@ mod sghmc {
             assert_eq!(early.algorithm().stage(), Stage::Mean, "{start}");
             let late = trained(config.init(regressor(1)), start + 5);
             assert_eq!(late.algorithm().stage(), Stage::Posterior, "{start}");
-            let samples = [start - 1, start, start + 5].map(|step| late.algorithm().samples(step));
+            let sghmc = late.algorithm();
+            let samples = [start - 1, start, start + 5];
+            let samples = samples.map(|step| sghmc.state().samples(sghmc.context(), step));
             assert_eq!(samples, [0, 1, 1], "{start}");
         }
         let short = config(16).init(regressor(1));

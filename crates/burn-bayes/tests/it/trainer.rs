@@ -8,8 +8,7 @@ use burn::optim::{AdamConfig, SgdConfig};
 use burn::tensor::Tensor;
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{
-    Algorithm, BatchEnsembleConfig, IterateAveragingConfig, Ivon, IvonConfig, NagvacConfig, Rate,
-    SamplingSchedule, SghmcConfig, VadamConfig, VonConfig,
+    Algorithm, Ivon, IvonConfig, NagvacConfig, Rate, VadamConfig, VonConfig,
 };
 use burn_bayes::train::{
     Batches, Checkpoint, CheckpointTime, EpochSummary, Gather, RateSchedule, Trainer, TrainerModel,
@@ -18,6 +17,9 @@ use burn_bayes::train::{
 use burn_bayes::{
     Bayesian, BayesianConfig, Error, ExampleLoss, FactorAnalysisConfig, GaussianNll, Result,
     SlangConfig, SwagConfig, VifaConfig,
+};
+use burn_bayes_contrib::methods::{
+    BatchEnsembleConfig, IterateAveragingConfig, SamplingSchedule, SghmcConfig,
 };
 
 use crate::support::{assert_close, autodiff, filled, normals, one_stage, state};

@@ -12,11 +12,11 @@ use burn::tensor::Device;
 use burn::train::TrainStep;
 use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{
-    Algorithm, BatchEnsembleConfig, IvonConfig, LearningRates, MethodConfig, SamplingSchedule,
-    SghmcConfig, VadamConfig, VonConfig,
+    Algorithm, IvonConfig, LearningRates, MethodConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Gather, Trainer, TrainerModel, Unobserved};
+use burn_bayes_contrib::methods::{BatchEnsembleConfig, SamplingSchedule, SghmcConfig};
 
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::jobs::{Job, Key, Measures};

@@ -7,15 +7,17 @@ use burn::train::{InferenceStep, TrainStep};
 use burn_bayes::graph::Layout;
 use burn_bayes::laplace::{Laplace, Linearized};
 use burn_bayes::methods::{
-    Algorithm, BatchEnsembleConfig, FactorAnalysisConfig, IterateAveragingConfig, IvonConfig,
-    LearningRates, MethodConfig, NagvacConfig, SamplingSchedule, SghmcConfig, VadamConfig,
-    VonConfig,
+    Algorithm, FactorAnalysisConfig, IvonConfig, LearningRates, MethodConfig, NagvacConfig,
+    VadamConfig, VonConfig,
 };
 use burn_bayes::posterior::{Mixture, PointPosterior};
 use burn_bayes::train::{Batches, Gather, PostHoc, Trainer, TrainerModel, Unobserved};
 use burn_bayes::{
     BayesianConfig, ExampleLoss, FactorPosterior, FusedAdamConfig, Noise, Posterior, Predictor,
     Result, SlangConfig, SwagConfig, VifaConfig,
+};
+use burn_bayes_contrib::methods::{
+    BatchEnsembleConfig, IterateAveragingConfig, SamplingSchedule, SghmcConfig,
 };
 
 use super::networks::{Batch, Kind, Net, Rows};

@@ -2,10 +2,9 @@
 
 use burn_bayes::BayesianConfig;
 use burn_bayes::eval::Chains;
-use burn_bayes::methods::{
-    Algorithm, FromGradients, SamplingSchedule, Sghmc, SghmcConfig, StepId, Update,
-};
+use burn_bayes::methods::{Algorithm, FromGradients, StepId, Update};
 use burn_bayes::posterior::{DenseGaussian, Posterior};
+use burn_bayes_contrib::methods::{SamplingSchedule, Sghmc, SghmcConfig};
 
 use super::{CURVATURE, LEN, PRIOR, TARGET, TRAIN_LEN, likelihood_gradient, model, prior};
 use crate::support::values;
@@ -127,6 +126,8 @@ fn sgld_samples_a_correlated_gaussian() {
 #[test]
 fn the_configuration_of_the_book_is_valid() {
     // ANCHOR: config
+    use burn_bayes_contrib::methods::{SamplingSchedule, SghmcConfig};
+
     // Four cycles in 20 000 steps, with five samples from each.
     let cycles = SamplingSchedule::Cyclical {
         length: 5_000,

@@ -4,9 +4,9 @@ use std::f64::consts::PI;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::methods::checks::counts;
-use crate::methods::iterate_schedule::IterateSchedule;
+use burn_bayes::methods::IterateSchedule;
+use burn_bayes::methods::checks::counts;
+use burn_bayes::{Error, Result};
 
 /// The steps after which a sampler keeps its weights, and how its learning rate changes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

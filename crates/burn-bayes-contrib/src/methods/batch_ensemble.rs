@@ -12,7 +12,7 @@
 //!
 //! An ensemble of ten members of a network has little more parameters than the network. A step evaluates all
 //! members on the same mini-batch, which costs as much as that of M networks; with
-//! [`with_batched_draws`](crate::Bayesian::with_batched_draws) it is one pass.
+//! [`with_batched_draws`](burn_bayes::Bayesian::with_batched_draws) it is one pass.
 //!
 //! Use no weight decay of the optimiser. It would shrink W, r and s by themselves, and where all are near zero, their
 //! gradients are too. The paper has weight decay on W only.
@@ -38,23 +38,23 @@ use burn::config::Config;
 use burn::module::{Module, Param, RunningState};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
-use burn_bayes_graph::Layout;
+use burn_bayes::graph::Layout;
 use serde::{Deserialize, Serialize};
 
 use self::pieces::{Piece, pieces};
-use super::algorithm::{
+use super::samples::{member_statistics, point};
+use burn_bayes::Noise;
+use burn_bayes::Result;
+use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
+use burn_bayes::methods::checks::{counts, positive};
+use burn_bayes::methods::trained;
+use burn_bayes::methods::{
     Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
     purpose,
 };
-use super::checks::{counts, positive};
-use super::samples::{member_statistics, point};
-use super::settings::{BayesianConfig, LearningRates, MethodConfig};
-use super::start::trained;
-use crate::error::Result;
-use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::noise::Noise;
-use crate::posterior::{Mixture, PointPosterior, running};
-use crate::prior::{Prior, PriorPrecisions};
+use burn_bayes::methods::{BayesianConfig, LearningRates, MethodConfig};
+use burn_bayes::posterior::{Mixture, PointPosterior, running};
+use burn_bayes::prior::{Prior, PriorPrecisions};
 
 /// The initial r_m and s_m.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ pub enum InitialRankOne {
 ///
 /// ```
 /// use burn_bayes::BayesianConfig;
-/// use burn_bayes::methods::{BatchEnsembleConfig, InitialRankOne};
+/// use burn_bayes_contrib::methods::{BatchEnsembleConfig, InitialRankOne};
 ///
 /// let config = BayesianConfig::new(60_000, BatchEnsembleConfig::new(4));
 /// let near = InitialRankOne::NearOne(0.1);
@@ -358,7 +358,7 @@ mod tests {
     use burn::nn::{LayerNorm, LayerNormConfig, Linear, LinearConfig};
 
     use super::*;
-    use crate::posterior::Posterior;
+    use burn_bayes::posterior::Posterior;
 
     #[derive(Module, Debug)]
     struct Mixed {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param, RunningState};
 use burn::tensor::{Device, Tensor};
-use burn_bayes_graph::Layout;
+use burn_bayes::graph::Layout;
 
-use super::start::{buffer, updated};
-use crate::error::Result;
-use crate::posterior::{Mixture, ModelState, PointPosterior, Posterior, changing};
+use burn_bayes::Result;
+use burn_bayes::methods::{buffer, updated};
+use burn_bayes::posterior::{Mixture, ModelState, PointPosterior, Posterior, changing};
 
 /// The last samples of a training.
 #[derive(Module, Debug)]

@@ -14,7 +14,7 @@
 //! by default the larger of N and the number of weights.
 //!
 //! **Stages.** Gradient descent takes long to a mode, and its largest rate depends on the layers. So Adam trains the weights
-//! first, and then the variances σ² of a Gaussian around them are found ([stages](super::stages)). P = λσ² stays: with it, ℓ is a
+//! first, and then the variances σ² of a Gaussian around them are found ([stages](burn_bayes::methods::Staged)). P = λσ² stays: with it, ℓ is a
 //! fraction of the distance to the mode of a weight's conditional distribution. The stages take at most three quarters of
 //! the steps before the first sample; fewer than 16 such steps have none.
 //!
@@ -38,29 +38,29 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::Tensor;
-use burn_bayes_graph::Layout;
+use burn_bayes::graph::Layout;
 
 pub use self::schedule::SamplingSchedule;
-use super::algorithm::{
+use super::samples::Samples;
+use burn_bayes::Noise;
+use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
+use burn_bayes::methods::Average;
+use burn_bayes::methods::Staged;
+use burn_bayes::methods::checks::{above_zero, counts, not_negative};
+use burn_bayes::methods::{Context, Learns, MethodState, StagedConfig, Start, take_sum};
+use burn_bayes::methods::{DefaultDraws, LearningRates};
+use burn_bayes::methods::{
     Draw, GradientPieces, MeanGradients, Proposal, Stage, StepId, Update, joined,
 };
-use super::average::Average;
-use super::checks::{above_zero, counts, not_negative};
-use super::method_state::{Context, Learns, MethodState, StagedConfig, Start, take_sum};
-use super::samples::Samples;
-use super::settings::{DefaultDraws, LearningRates};
-use super::staged::Staged;
-use super::start::{buffer, updated};
-use crate::error::{Error, Result};
-use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::noise::Noise;
-use crate::posterior::{Mixture, PointPosterior};
+use burn_bayes::methods::{buffer, updated};
+use burn_bayes::posterior::{Mixture, PointPosterior};
+use burn_bayes::{Error, Result};
 
 /// Settings of SGHMC and SGLD.
 ///
 /// ```
 /// use burn_bayes::BayesianConfig;
-/// use burn_bayes::methods::{SamplingSchedule, SghmcConfig};
+/// use burn_bayes_contrib::methods::{SamplingSchedule, SghmcConfig};
 ///
 /// // Four cycles in 20 000 steps, with three samples from each.
 /// let schedule = SamplingSchedule::Cyclical { length: 5_000, exploration: 0.8, samples: 3 };
@@ -176,6 +176,13 @@ pub struct SghmcStep {
 }
 
 impl SghmcState {
+    /// The number of samples that the posterior has after `step` steps.
+    pub fn samples(&self, context: Context<'_>, step: u64) -> usize {
+        let most = self.config.max_samples;
+        let taken = usize::try_from(self.taken(context, step));
+        taken.map_or(most, |taken| taken.min(most))
+    }
+
     /// The number of samples taken in `step` steps. There are none in the first stages.
     fn taken(&self, context: Context<'_>, step: u64) -> u64 {
         let schedule = &self.config.schedule;
@@ -195,15 +202,6 @@ impl SghmcState {
 
     fn preconditioner(&self) -> Tensor<1> {
         self.preconditioner.val().without_autodiff()
-    }
-}
-
-impl Sghmc {
-    /// The number of samples that the posterior has after `step` steps.
-    pub fn samples(&self, step: u64) -> usize {
-        let most = self.state().config.max_samples;
-        let taken = usize::try_from(self.state().taken(self.context(), step));
-        taken.map_or(most, |taken| taken.min(most))
     }
 }
 
@@ -359,9 +357,9 @@ mod tests {
     use burn::tensor::Device;
 
     use super::*;
-    use crate::methods::{Algorithm, FromGradients};
-    use crate::posterior::Posterior;
-    use crate::{BayesianConfig, Prior};
+    use burn_bayes::methods::{Algorithm, FromGradients};
+    use burn_bayes::posterior::Posterior;
+    use burn_bayes::{BayesianConfig, Prior};
 
     const ROWS: usize = 50;
 
@@ -481,7 +479,7 @@ mod tests {
             let values: Vec<f32> = position(&sghmc).try_into_vec_as().unwrap();
             visited.push(values);
             let expected = [0, 1, 1, 2, 2, 3, 3, 3, 3][step as usize - 1];
-            assert_eq!(sghmc.samples(step), expected);
+            assert_eq!(sghmc.state().samples(sghmc.context(), step), expected);
         }
         let posterior = sghmc.posterior(9).unwrap();
         assert_eq!(posterior.weights(), [1.0 / 3.0; 3]);

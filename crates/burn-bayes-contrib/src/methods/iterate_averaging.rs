@@ -11,9 +11,9 @@
 //!
 //! Trained parameters outside the layout and running statistics are averaged over the same windows. The running statistics
 //! of batch norm only approximate those of the averaged weights;
-//! [`Predictor::with_refreshed_statistics`](crate::Predictor::with_refreshed_statistics) recomputes them.
+//! [`Predictor::with_refreshed_statistics`](burn_bayes::Predictor::with_refreshed_statistics) recomputes them.
 //!
-//! The posterior is the mixture of the last samples, with equal weights. [`Swag`](super::Swag) fits a Gaussian to single
+//! The posterior is the mixture of the last samples, with equal weights. [`Swag`](burn_bayes::methods::Swag) fits a Gaussian to single
 //! iterates instead, and its mean is that of one window without an end.
 //!
 //! | symbol | field |
@@ -29,23 +29,23 @@ use std::sync::Arc;
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use burn_bayes_graph::Layout;
+use burn_bayes::graph::Layout;
 
-use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
-use super::checks::counts;
-use super::iterate_schedule::IterateSchedule;
 use super::samples::Samples;
-use super::settings::{BayesianConfig, MethodConfig};
-use super::start::{buffer, updated};
-use crate::error::{Error, Result};
-use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::posterior::{Mixture, PointPosterior};
+use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
+use burn_bayes::methods::IterateSchedule;
+use burn_bayes::methods::checks::counts;
+use burn_bayes::methods::{Algorithm, FromIterates, Iterates, Setup};
+use burn_bayes::methods::{BayesianConfig, MethodConfig};
+use burn_bayes::methods::{buffer, updated};
+use burn_bayes::posterior::{Mixture, PointPosterior};
+use burn_bayes::{Error, Result};
 
 /// Settings of finite-window averaging.
 ///
 /// ```
 /// use burn_bayes::BayesianConfig;
-/// use burn_bayes::methods::IterateAveragingConfig;
+/// use burn_bayes_contrib::methods::IterateAveragingConfig;
 ///
 /// // Windows of an epoch of 469 steps, from the 31st epoch on.
 /// let config = BayesianConfig::new(60_000, IterateAveragingConfig::new(30 * 469 + 1, 469));
@@ -228,7 +228,7 @@ mod tests {
     use burn::tensor::Device;
 
     use super::*;
-    use crate::posterior::Posterior;
+    use burn_bayes::posterior::Posterior;
 
     fn averaging(config: &BayesianConfig<IterateAveragingConfig>) -> IterateAveraging {
         let layer = LinearConfig::new(2, 1).with_bias(false);

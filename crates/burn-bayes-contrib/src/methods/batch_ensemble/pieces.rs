@@ -1,7 +1,7 @@
 //! Where the numbers of each parameter are.
 
 use burn::tensor::Tensor;
-use burn_bayes_graph::Layout;
+use burn_bayes::graph::Layout;
 
 /// A parameter of the layout, and its places in `shared` and `own`.
 #[derive(Clone, Copy, Debug)]
