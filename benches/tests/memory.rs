@@ -14,14 +14,13 @@ use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedModel, ExampleGradients};
 use burn_bayes::kernels::Scratch;
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
-use burn_bayes::methods::{
-    Algorithm, Curvature, IvonConfig, MeanStage, NagvacConfig, VadamConfig, VonConfig,
-};
+use burn_bayes::methods::{Algorithm, Curvature, IvonConfig, MeanStage, VadamConfig, VonConfig};
 use burn_bayes::{Bayesian, BayesianConfig, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig};
 use burn_bayes_benches::{
     Holder, Labelled, MlpClassifier, Network, Training, classification_batch,
     convolution_gradients, embedding_gradients, perceptron_gradients,
 };
+use burn_bayes_contrib::methods::NagvacConfig;
 
 /// Counts bytes held, and the most that were.
 struct Counting;

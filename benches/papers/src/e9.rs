@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use burn_bayes::methods::{FactorEstimate, FactorRule, OnlineFactorAnalysis};
+use burn_bayes_contrib::methods::{FactorEstimate, FactorRule, OnlineFactorAnalysis};
 use burn_bayes_tabular::error::Result;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -43,7 +43,7 @@ pub use burn_bayes_graph::ExampleBatch;
 #[doc(no_inline)]
 pub use likelihood::GaussianNll;
 #[doc(no_inline)]
-pub use methods::{BayesianConfig, FactorAnalysisConfig, SlangConfig, SwagConfig, VifaConfig};
+pub use methods::{BayesianConfig, SlangConfig, SwagConfig, VifaConfig};
 #[doc(no_inline)]
 pub use noise::Noise;
 #[doc(no_inline)]

@@ -5,10 +5,11 @@
 
 use burn_bayes::laplace::{Laplace, Structure};
 use burn_bayes::methods::{
-    Averaging, InitialDeviation, IvonConfig, MeanStage, NagvacConfig, VadamConfig, VonConfig,
+    Averaging, InitialDeviation, IvonConfig, MeanStage, VadamConfig, VonConfig,
 };
 use burn_bayes::train::StagedLearningRate;
-use burn_bayes::{BayesianConfig, FactorAnalysisConfig, SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes::{BayesianConfig, SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes_contrib::methods::{FactorAnalysisConfig, NagvacConfig};
 
 use super::prior::prior;
 use crate::error::Result;

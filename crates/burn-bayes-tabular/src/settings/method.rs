@@ -1,11 +1,12 @@
 //! The methods of the program: one row for each, from which its options, defaults and checks are derived.
 
 use burn_bayes::methods::{
-    DefaultDraws, IvonConfig, LearningRates, MethodConfig, NagvacConfig, Rate, StagedConfig,
-    VadamConfig, VonConfig,
+    DefaultDraws, IvonConfig, LearningRates, MethodConfig, Rate, StagedConfig, VadamConfig,
+    VonConfig,
 };
 use burn_bayes::posterior::FormKind;
-use burn_bayes::{FactorAnalysisConfig, SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes::{SlangConfig, SwagConfig, VifaConfig};
+use burn_bayes_contrib::methods::{FactorAnalysisConfig, NagvacConfig};
 
 use super::choices::choices;
 

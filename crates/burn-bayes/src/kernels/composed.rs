@@ -226,13 +226,13 @@ fn square_sum<const R: usize>(tensor: &Tensor<R>) -> Tensor<1> {
 
 /// A tensor whose elements below `least` are replaced by it. Not `clamp_min`, which may drop NaN, depending on the
 /// backend.
-pub(crate) fn at_least<const R: usize>(tensor: Tensor<R>, least: f32) -> Tensor<R> {
+pub fn at_least<const R: usize>(tensor: Tensor<R>, least: f32) -> Tensor<R> {
     let is_below = tensor.clone().lower_elem(least);
     tensor.mask_fill(is_below, least)
 }
 
 /// The values of a tensor, as `f64` on the host.
-pub(crate) fn to_host<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
+pub fn to_host<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 

@@ -20,6 +20,7 @@ pub mod statistics;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
+pub use self::composed::{at_least, to_host};
 pub(crate) use self::precision::{
     MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
     mean_step, noise_products, precision_draw, precision_step, projections,

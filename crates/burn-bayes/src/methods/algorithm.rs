@@ -123,7 +123,7 @@ impl Setup {
     }
 
     /// Fails if a posterior of this rank has more factors than the model has weights.
-    pub(crate) fn check_rank(&self, rank: usize) -> Result<()> {
+    pub fn check_rank(&self, rank: usize) -> Result<()> {
         let weights = self.layout.len();
         if rank > weights {
             let problem = format!("is {rank}; the model has {weights} weights");
@@ -310,7 +310,7 @@ pub struct Draw {
 
 impl Draw {
     /// Every vector of weights with the noise it was made from.
-    pub(crate) fn all(weights: Vec<Tensor<1>>, noises: Vec<Noise>) -> Vec<Self> {
+    pub fn all(weights: Vec<Tensor<1>>, noises: Vec<Noise>) -> Vec<Self> {
         let draws = weights.into_iter().zip(noises);
         draws
             .map(|(weights, noise)| Self { weights, noise })
@@ -340,7 +340,7 @@ pub struct Proposal {
     pub draws: Vec<Draw>,
     /// The Gram matrix of the factors, K×K, which the pass that draws computes as well: F ψ⁻¹ Fᵀ in
     /// covariance form, U Uᵀ in precision form.
-    pub(crate) gram: Vec<f64>,
+    pub gram: Vec<f64>,
     /// The Gaussian of the draws, if the algorithm accepts a gradient by its covariance.
     pub(crate) gaussian: Option<CovarianceParts>,
     /// The terms of a prior over functions at these draws.
@@ -401,7 +401,9 @@ impl Proposal {
         Self { statistics, ..self }
     }
 
-    pub(crate) fn with_gram(self, gram: Vec<f64>) -> Self {
+    /// The proposal with this Gram matrix of the factors.
+    #[must_use]
+    pub fn with_gram(self, gram: Vec<f64>) -> Self {
         Self { gram, ..self }
     }
 

@@ -65,7 +65,8 @@ pub struct Iterate {
 }
 
 impl Iterate {
-    pub(crate) fn of_mean(mean: Tensor<1>) -> Self {
+    /// A mean alone.
+    pub fn of_mean(mean: Tensor<1>) -> Self {
         Self {
             mean,
             factors: None,
@@ -73,7 +74,9 @@ impl Iterate {
         }
     }
 
-    pub(crate) fn of_gaussian(parts: CovarianceParts) -> Self {
+    /// The parameters of a Gaussian.
+    #[doc(hidden)]
+    pub fn of_gaussian(parts: CovarianceParts) -> Self {
         let log_variance = match parts.diagonal {
             Diagonal::LogVariance(log_variance) => log_variance,
             Diagonal::Variance(variance) => variance.log(),
@@ -105,12 +108,13 @@ impl Average {
     }
 
     /// The averaged mean.
-    pub(crate) fn mean(&self) -> Tensor<1> {
+    pub fn mean(&self) -> Tensor<1> {
         self.mean.val().without_autodiff()
     }
 
     /// The averaged Gaussian, if the average is of Gaussians.
-    pub(crate) fn parts(&self, units: FactorUnits) -> Option<CovarianceParts> {
+    #[doc(hidden)]
+    pub fn parts(&self, units: FactorUnits) -> Option<CovarianceParts> {
         let factors = self.factors.as_ref();
         self.log_variance
             .as_ref()

@@ -49,8 +49,8 @@ use super::method_state::{Context, Learns, MethodState, StagedConfig, Start, tak
 use super::rate::Rate;
 use super::settings::{DefaultDraws, LearningRates};
 use super::staged::Staged;
-use super::stages::{NARROW, averaged};
-use super::start::{buffer, updated};
+use super::stages::averaged;
+use super::start::{InitialDeviation, buffer, updated};
 use crate::error::Result;
 use crate::kernels::statistics::PrecisionParts;
 use crate::memory::{MemoryPlan, OptimizerMemory};
@@ -125,7 +125,7 @@ impl StagedConfig for IvonConfig {
         let ess = start.setup.ess;
         let precision = match self.initial_hessian {
             None if start.is_staged => {
-                let narrow = NARROW.log_variance(&start.setup.layout, &device);
+                let narrow = InitialDeviation::NARROW.log_variance(&start.setup.layout, &device);
                 narrow.neg().exp()
             }
             hessian => {

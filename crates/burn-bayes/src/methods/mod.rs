@@ -5,9 +5,7 @@
 //! * [`Von`]: natural gradients with a diagonal precision and a choice of curvature estimates.
 //! * [`Vadam`]: Adam with perturbed weights.
 //! * [`Ivon`]: VON with an average gradient, also for accumulated mini-batches and several devices.
-//! * [`Nagvac`]: natural gradients of a Gaussian with one factor.
 //! * [`Swag`]: mean and covariance of the iterates of ordinary training.
-//! * [`FactorAnalysis`]: online factor analysis of these iterates; [`OnlineFactorAnalysis`] is that of any vectors.
 //!
 //! An algorithm implements [`Algorithm`] and the trait of the signal that it learns from. It never
 //! calls backward and is independent of data sets and training loops.
@@ -25,13 +23,11 @@ mod algorithm;
 mod average;
 #[doc(hidden)]
 pub mod checks;
-mod factor_analysis;
 mod function_terms;
 mod iterate_schedule;
 mod ivon;
 mod mean_stage;
 mod method_state;
-mod nagvac;
 mod natural;
 mod rate;
 mod settings;
@@ -54,9 +50,6 @@ pub(crate) use algorithm::{DrawStatistics, hash_of_text};
 #[doc(hidden)]
 pub use algorithm::{joined, purpose};
 pub use average::{Average, Averaging, Iterate};
-pub use factor_analysis::{
-    FactorAnalysis, FactorAnalysisConfig, FactorEstimate, FactorRule, OnlineFactorAnalysis,
-};
 pub(crate) use function_terms::{DivergenceGradient, FunctionTerms};
 #[doc(hidden)]
 pub use iterate_schedule::IterateSchedule;
@@ -65,7 +58,6 @@ pub use mean_stage::MeanStage;
 #[doc(hidden)]
 pub use method_state::take_sum;
 pub use method_state::{Context, Gradients, Learns, MethodState, StagedConfig, Start};
-pub use nagvac::{Nagvac, NagvacConfig, NagvacState, NagvacStep};
 pub use natural::{Natural, NaturalConfig, NaturalSettings, NaturalStep};
 pub(crate) use rate::DECAY_POWER;
 pub use rate::Rate;
@@ -73,6 +65,8 @@ pub use settings::{BayesianConfig, DefaultDraws, LearningRates, MethodConfig};
 pub use slang::{Slang, SlangConfig};
 pub use staged::{Staged, StagedUpdate};
 pub use stages::{StageSignal, StageUpdate};
+#[doc(hidden)]
+pub use start::orthogonal_rows;
 pub use start::{InitialDeviation, InitialMean, buffer, trained, updated};
 pub use swag::{Swag, SwagConfig};
 pub use vadam::{Vadam, VadamConfig, VadamState, VadamStep};

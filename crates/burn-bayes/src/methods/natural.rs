@@ -30,7 +30,6 @@ use super::average::Average;
 use super::checks::{above_zero, fraction};
 use super::method_state::{Context, Gradients, Learns, MethodState, Start};
 use super::rate::Rate;
-use super::stages::NARROW;
 use super::start::{InitialDeviation, buffer, updated};
 use crate::error::Result;
 use crate::kernels::statistics::PrecisionParts;
@@ -102,7 +101,7 @@ impl<C: NaturalConfig> Natural<C> {
         start.setup.check_rank(rank)?;
         let device = start.mean.device();
         let settings = config.natural();
-        let narrow = start.is_staged.then_some(NARROW);
+        let narrow = start.is_staged.then_some(InitialDeviation::NARROW);
         let precision = match settings.initial_deviation.or(narrow) {
             Some(deviation) => deviation.log_variance(layout, &device).neg().exp(),
             None => start.prior.expanded(&device),

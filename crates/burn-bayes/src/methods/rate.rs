@@ -140,7 +140,7 @@ impl Rate {
     }
 
     /// Fails unless the rate is the weight of a new value in an average: in (0, 1], and never growing.
-    pub(crate) fn check_weight(self, field: &str) -> Result<()> {
+    pub fn check_weight(self, field: &str) -> Result<()> {
         self.check(field)?;
         let initial = self.at(0);
         if initial > 0.0 && initial <= 1.0 {

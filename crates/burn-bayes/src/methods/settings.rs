@@ -367,7 +367,7 @@ impl LearningRates {
 
     /// Those of SWAG and factor analysis: the covariance is that of the last steps, whose size a slow decay leaves nearly
     /// constant.
-    pub(crate) const ITERATES: Self = Self::PLAIN.with_decay(0.5);
+    pub const ITERATES: Self = Self::PLAIN.with_decay(0.5);
 }
 
 /// The settings of a method: what its equations name, and nothing else.
@@ -402,7 +402,7 @@ pub trait MethodConfig: Clone + Debug {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::methods::{IvonConfig, NagvacConfig, SwagConfig, VifaConfig, VonConfig};
+    use crate::methods::{IvonConfig, SlangConfig, SwagConfig, VifaConfig, VonConfig};
 
     #[test]
     fn antithetic_draws_are_pairs_or_one_draw_in_every_method() {
@@ -419,7 +419,7 @@ mod tests {
         ] {
             for result in [
                 validated(IvonConfig::new(), draws, antithetic),
-                validated(NagvacConfig::new(), draws, antithetic),
+                validated(SlangConfig::new(), draws, antithetic),
                 validated(VifaConfig::new(), draws, antithetic),
                 validated(VonConfig::new(), draws, antithetic),
             ] {

@@ -42,9 +42,6 @@ use crate::noise::Noise;
 use crate::prior::{Prior, PriorPrecisions};
 use crate::recorded::Recorded;
 
-/// The largest deviation at the beginning of the second stage.
-pub(crate) const NARROW: InitialDeviation = InitialDeviation::FanInScaled(0.03);
-
 /// The number of steps of the second stage, and the largest part of a training whose length is known.
 const SCALE_STEPS: u64 = 64;
 const SCALE_PART: f64 = 0.1;
@@ -299,12 +296,15 @@ impl Stages {
     }
 
     /// The precision at the beginning of the second stage: that of the curvature and the prior, multiplied for
-    /// every parameter so that it is at least that of [`NARROW`] on average.
+    /// every parameter so that it is at least that of [`InitialDeviation::NARROW`] on average.
     pub(crate) fn start(&self, setup: &Setup, curvature: Tensor<1>) -> Tensor<1> {
         let device = curvature.device();
         let precision = curvature + self.prior().expanded(&device);
         let layout = &setup.layout;
-        let narrow = NARROW.log_variance(layout, &device).neg().exp();
+        let narrow = InitialDeviation::NARROW
+            .log_variance(layout, &device)
+            .neg()
+            .exp();
         let ratio = narrow / precision.clone();
         let ratios = to_host(Self::sums(layout, ratio));
         let ratios = ratios.into_iter().zip(layout.entries());

@@ -45,6 +45,9 @@ pub enum InitialDeviation {
 }
 
 impl InitialDeviation {
+    /// A small part of the weights themselves, with which methods begin that learn the scale of their covariance.
+    pub const NARROW: Self = Self::FanInScaled(0.03);
+
     /// The constant, or the factor of 1/√fan-in.
     pub fn scale(self) -> f64 {
         match self {
@@ -53,7 +56,7 @@ impl InitialDeviation {
     }
 
     /// log ψ of every weight.
-    pub(crate) fn log_variance(self, layout: &Layout, device: &Device) -> Tensor<1> {
+    pub fn log_variance(self, layout: &Layout, device: &Device) -> Tensor<1> {
         let pieces = layout.entries().iter().map(|entry| {
             let deviation = match self {
                 Self::Constant(deviation) => deviation,
@@ -79,7 +82,7 @@ fn fan(shape: &[usize]) -> usize {
 ///
 /// Random normals are orthogonalised through the Cholesky factor of their Gram matrix, twice to
 /// reduce rounding errors.
-pub(crate) fn orthogonal_rows(
+pub fn orthogonal_rows(
     rank: usize,
     len: usize,
     noise: Noise,

@@ -10,17 +10,17 @@ use burn::tensor::{Device, Tensor};
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::methods::{
-    Algorithm, Averaging, Curvature, FactorUnits, IvonConfig, MeanStage, NagvacConfig, VadamConfig,
-    VonConfig,
+    Algorithm, Averaging, Curvature, FactorUnits, IvonConfig, MeanStage, VadamConfig, VonConfig,
 };
 use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
 use burn_bayes::train::Gather;
 use burn_bayes::{
-    Bayesian, BayesianConfig, ExampleLoss, FactorAnalysisConfig, FactorPosterior, FusedAdamConfig,
-    Noise, Prior, SlangConfig, SwagConfig, VifaConfig,
+    Bayesian, BayesianConfig, ExampleLoss, FactorPosterior, FusedAdamConfig, Noise, Prior,
+    SlangConfig, SwagConfig, VifaConfig,
 };
 use burn_bayes_contrib::methods::{
-    BatchEnsembleConfig, IterateAveragingConfig, SamplingSchedule, SghmcConfig,
+    BatchEnsembleConfig, FactorAnalysisConfig, IterateAveragingConfig, NagvacConfig,
+    SamplingSchedule, SghmcConfig,
 };
 
 use crate::support::{

@@ -38,7 +38,7 @@ use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::methods::{
     Algorithm, Averaging, FactorUnits, FromExamples, FromGradients, InitialDeviation, InitialMean,
-    IvonConfig, MeanStage, NagvacConfig, Rate, Slang, StepId, Vifa,
+    IvonConfig, MeanStage, Rate, Slang, StepId, Vifa,
 };
 use burn_bayes::metric::{
     ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
@@ -51,7 +51,7 @@ use burn_bayes::{
     Bayesian, BayesianConfig, ExampleLoss, FactorPosterior, FusedAdamConfig, SlangConfig,
     SwagConfig, VifaConfig, eval,
 };
-use burn_bayes_contrib::methods::{SamplingSchedule, SghmcConfig};
+use burn_bayes_contrib::methods::{NagvacConfig, SamplingSchedule, SghmcConfig};
 use tempfile::TempDir;
 
 use crate::support::{

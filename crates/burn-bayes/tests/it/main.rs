@@ -4,6 +4,7 @@
 //! compiled in.
 
 mod conformance;
+mod contrib;
 mod example_batch;
 mod fits;
 mod grammar;

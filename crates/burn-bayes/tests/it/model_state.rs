@@ -13,11 +13,11 @@ use burn_bayes::methods::{Algorithm, IvonConfig, MeanStage};
 use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
 use burn_bayes::train::Gather;
 use burn_bayes::{
-    Bayesian, BayesianConfig, Error, FactorAnalysisConfig, FactorPosterior, Noise, Predictor,
-    SwagConfig, VifaConfig,
+    Bayesian, BayesianConfig, Error, FactorPosterior, Noise, Predictor, SwagConfig, VifaConfig,
 };
 use burn_bayes_contrib::methods::{
-    BatchEnsembleConfig, IterateAveragingConfig, SamplingSchedule, SghmcConfig,
+    BatchEnsembleConfig, FactorAnalysisConfig, IterateAveragingConfig, SamplingSchedule,
+    SghmcConfig,
 };
 
 use crate::support::{assert_close, autodiff, bits, device, filled, normals, values, vector};

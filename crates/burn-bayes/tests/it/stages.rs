@@ -7,11 +7,11 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor};
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{
-    Algorithm, Averaging, IvonConfig, MeanStage, NagvacConfig, Stage, VadamConfig, VonConfig,
+    Algorithm, Averaging, IvonConfig, MeanStage, Stage, VadamConfig, VonConfig,
 };
 use burn_bayes::train::{Batches, Gather, Trainer, TrainerModel, Unobserved};
 use burn_bayes::{Bayesian, BayesianConfig, FactorPosterior, Prior, SlangConfig, VifaConfig};
-use burn_bayes_contrib::methods::{SamplingSchedule, SghmcConfig};
+use burn_bayes_contrib::methods::{NagvacConfig, SamplingSchedule, SghmcConfig};
 
 use crate::conformance::{Batch, Bayes, LEN, Regressor, adam, regressor};
 use crate::support::{autodiff, filled, state, values};

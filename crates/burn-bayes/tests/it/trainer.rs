@@ -7,19 +7,18 @@ use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::optim::{AdamConfig, SgdConfig};
 use burn::tensor::Tensor;
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::methods::{
-    Algorithm, Ivon, IvonConfig, NagvacConfig, Rate, VadamConfig, VonConfig,
-};
+use burn_bayes::methods::{Algorithm, Ivon, IvonConfig, Rate, VadamConfig, VonConfig};
 use burn_bayes::train::{
     Batches, Checkpoint, CheckpointTime, EpochSummary, Gather, RateSchedule, Trainer, TrainerModel,
     TrainingEnd, TrainingObserver, Unobserved,
 };
 use burn_bayes::{
-    Bayesian, BayesianConfig, Error, ExampleLoss, FactorAnalysisConfig, GaussianNll, Result,
-    SlangConfig, SwagConfig, VifaConfig,
+    Bayesian, BayesianConfig, Error, ExampleLoss, GaussianNll, Result, SlangConfig, SwagConfig,
+    VifaConfig,
 };
 use burn_bayes_contrib::methods::{
-    BatchEnsembleConfig, IterateAveragingConfig, SamplingSchedule, SghmcConfig,
+    BatchEnsembleConfig, FactorAnalysisConfig, IterateAveragingConfig, NagvacConfig,
+    SamplingSchedule, SghmcConfig,
 };
 
 use crate::support::{assert_close, autodiff, filled, normals, one_stage, state};

@@ -26,11 +26,7 @@ pub enum StageSignal {
 
 impl StageSignal {
     /// What the first stage learns from gradients of the mean negative log-likelihood at the mean.
-    pub(crate) fn mean(
-        setup: &Setup,
-        proposal: &Proposal,
-        gradients: Vec<Tensor<1>>,
-    ) -> Result<Self> {
+    pub fn mean(setup: &Setup, proposal: &Proposal, gradients: Vec<Tensor<1>>) -> Result<Self> {
         let gradient = averaged(gradients.into_iter())?;
         Ok(Self::Mean(with_function_gradient(
             gradient, proposal, setup.ess,
@@ -38,7 +34,7 @@ impl StageSignal {
     }
 
     /// What the second stage learns from such gradients at draws around a mean with variances.
-    pub(crate) fn scale(
+    pub fn scale(
         context: Context<'_>,
         mean: &Tensor<1>,
         variance: Tensor<1>,
@@ -60,7 +56,7 @@ impl StageSignal {
     }
 
     /// What the second stage learns, from 1 − N g⊙δ − α⊙σ² of every weight.
-    pub(crate) fn growth(setup: &Setup, growth: Tensor<1>) -> Self {
+    pub fn growth(setup: &Setup, growth: Tensor<1>) -> Self {
         Self::Scale(Stages::sums(&setup.layout, growth))
     }
 }

@@ -7,8 +7,7 @@ use burn::train::{InferenceStep, TrainStep};
 use burn_bayes::graph::Layout;
 use burn_bayes::laplace::{Laplace, Linearized};
 use burn_bayes::methods::{
-    Algorithm, FactorAnalysisConfig, IvonConfig, LearningRates, MethodConfig, NagvacConfig,
-    VadamConfig, VonConfig,
+    Algorithm, IvonConfig, LearningRates, MethodConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::posterior::{Mixture, PointPosterior};
 use burn_bayes::train::{Batches, Gather, PostHoc, Trainer, TrainerModel, Unobserved};
@@ -17,7 +16,8 @@ use burn_bayes::{
     Result, SlangConfig, SwagConfig, VifaConfig,
 };
 use burn_bayes_contrib::methods::{
-    BatchEnsembleConfig, IterateAveragingConfig, SamplingSchedule, SghmcConfig,
+    BatchEnsembleConfig, FactorAnalysisConfig, IterateAveragingConfig, NagvacConfig,
+    SamplingSchedule, SghmcConfig,
 };
 
 use super::networks::{Batch, Kind, Net, Rows};

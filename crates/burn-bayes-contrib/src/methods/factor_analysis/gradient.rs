@@ -4,7 +4,7 @@
 //! ∇F = (m dᵀ − (Σ + m mᵀ) F) / ψ,   ∇log ψ = ½ [(d² − 2 d ⊙ Fᵀm + diag(Fᵀ(Σ + m mᵀ)F)) / ψ − 1]
 //! ```
 
-use burn_bayes_eval::Bounded;
+use burn_bayes::eval::Bounded;
 
 use super::latent::Latent;
 

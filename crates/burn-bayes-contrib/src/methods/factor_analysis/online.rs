@@ -1,6 +1,6 @@
 //! Online factor analysis of vectors in main memory.
 
-use burn_bayes_eval::Bounded;
+use burn_bayes::eval::Bounded;
 use burn_bayes_kernels::{
     Diagonal, FactorUnits, LowRankGaussian, fold, gram, update_moments, weighted_projections,
 };
@@ -9,8 +9,8 @@ use super::estimate::FactorEstimate;
 use super::gradient;
 use super::latent::{FactorRule, Latent, blend, expanded_mean, inverse_root, outer, sum};
 use super::{FLOOR, START_SHARE};
-use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
-use crate::error::{Error, Result};
+use burn_bayes::algebra::{AlgebraError, Cholesky, SquareMatrix};
+use burn_bayes::{Error, Result};
 
 /// Each of the first EAGER·K vectors is a block of its own; from then on, K vectors are a block.
 const EAGER: usize = 5;
@@ -22,7 +22,7 @@ const EAGER: usize = 5;
 /// deviations, so it makes two passes, each O(K²D): O(KD) for a vector.
 ///
 /// ```
-/// use burn_bayes::methods::{FactorRule, OnlineFactorAnalysis};
+/// use burn_bayes_contrib::methods::{FactorRule, OnlineFactorAnalysis};
 ///
 /// let mut analysis = OnlineFactorAnalysis::new(3, 1, FactorRule::ParameterExpansion)?;
 /// for step in 0..1000 {

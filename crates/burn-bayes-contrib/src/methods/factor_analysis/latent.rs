@@ -12,7 +12,7 @@
 //! The second may be expressed in any coordinates of h. In those of F, H is I and X is F itself, so that nothing
 //! else needs to be kept.
 
-use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
+use burn_bayes::algebra::{AlgebraError, Cholesky, SquareMatrix};
 
 /// The rule by which online factor analysis learns.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! Factor analysis of a matrix of vectors, dense and in f64: the references of the online rules.
 
-use burn_bayes_eval::Bounded;
+use burn_bayes::eval::Bounded;
 
-use crate::algebra::{SquareMatrix, SymmetricEigen};
-use crate::error::{Error, Result};
-use crate::posterior::{DENSE_LIMIT, DenseGaussian};
+use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
+use burn_bayes::posterior::{DENSE_LIMIT, DenseGaussian};
+use burn_bayes::{Error, Result};
 
 /// The smallest ψ, as a fraction of the variance of its number.
 const FLOOR: f64 = 1e-9;
@@ -119,7 +119,7 @@ impl FactorEstimate {
     /// this estimate.
     #[cfg(test)]
     pub(super) fn improved(&self, vectors: &[f32], iterations: usize) -> Result<Self> {
-        use crate::algebra::Cholesky;
+        use burn_bayes::algebra::Cholesky;
 
         let len = self.mean.len();
         let rank = self.factors.len() / len.max(1);

@@ -2,13 +2,12 @@
 
 use burn::module::Param;
 use burn::tensor::Tensor;
-use burn_bayes_eval::Bounded;
+use burn_bayes::eval::Bounded;
 
 use super::{NagvacState, Velocity};
-use crate::error::Result;
-use crate::kernels::composed::at_least;
-use crate::methods::method_state::Context;
-use crate::methods::start::updated;
+use burn_bayes::Result;
+use burn_bayes::kernels::at_least;
+use burn_bayes::methods::{Context, updated};
 
 /// The least w, which bounds the change of a weight that has most of κ.
 const LEAST_W: f32 = 0.1;
@@ -162,11 +161,11 @@ impl NagvacState {
 mod tests {
     use burn::tensor::Device;
 
+    use super::super::NagvacConfig;
     use super::*;
-    use crate::BayesianConfig;
-    use crate::algebra::{Cholesky, SquareMatrix};
-    use crate::methods::NagvacConfig;
-    use crate::posterior::DenseGaussian;
+    use burn_bayes::BayesianConfig;
+    use burn_bayes::algebra::{Cholesky, SquareMatrix};
+    use burn_bayes::posterior::DenseGaussian;
 
     /// N(μ, bbᵀ + diag c²) with b and log c in one vector.
     fn gaussian(len: usize, parameters: &[f64]) -> DenseGaussian {
@@ -215,7 +214,7 @@ mod tests {
     }
 
     fn values(seed: u64, len: usize) -> Vec<f64> {
-        let noise = crate::noise::Noise::host(seed).normal(len, &Device::default());
+        let noise = burn_bayes::Noise::host(seed).normal(len, &Device::default());
         noise.into_data().iter::<f64>().collect()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! After step `start`, every `interval` steps, with t counting the iterates taken:
 //!
-//! * d = θ − θ̄ and the variances v, as in [SWAG](super::Swag);
+//! * d = θ − θ̄ and the variances v, as in [SWAG](burn_bayes::methods::Swag);
 //! * B = F ψ⁻¹ Fᵀ,  Σ = (I + B)⁻¹,  m = Σ F ψ⁻¹ d;
 //! * X = (1 − 1/t) F + m dᵀ/t,  H = (1 − 1/t) I + (Σ + m mᵀ)/t = L Lᵀ;
 //! * F ← L⁻¹ X,  ψ ← v − Σₖ Fₖ².
@@ -42,17 +42,17 @@ pub use latent::FactorRule;
 pub use online::OnlineFactorAnalysis;
 
 use self::latent::{Latent, blend, inverse_root};
-use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
-use super::checks::counts;
-use super::iterate_schedule::IterateSchedule;
-use super::settings::{BayesianConfig, LearningRates, MethodConfig};
-use super::start::{buffer, updated};
-use crate::algebra::{AlgebraError, SquareMatrix};
-use crate::error::{Error, Result};
-use crate::kernels::composed::at_least;
-use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, Moments, statistics};
-use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::posterior::FactorPosterior;
+use burn_bayes::algebra::{AlgebraError, SquareMatrix};
+use burn_bayes::kernels::at_least;
+use burn_bayes::kernels::{self, CovarianceParts, Diagonal, FactorUnits, Moments, statistics};
+use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
+use burn_bayes::methods::IterateSchedule;
+use burn_bayes::methods::checks::counts;
+use burn_bayes::methods::{Algorithm, FromIterates, Iterates, Setup};
+use burn_bayes::methods::{BayesianConfig, LearningRates, MethodConfig};
+use burn_bayes::methods::{buffer, updated};
+use burn_bayes::posterior::FactorPosterior;
+use burn_bayes::{Error, Result};
 
 /// The smallest ψ, as a fraction of the weight's variance.
 const FLOOR: f32 = 1e-6;
@@ -62,7 +62,8 @@ const START_SHARE: f64 = 0.5;
 /// Settings of online factor analysis.
 ///
 /// ```
-/// use burn_bayes::{BayesianConfig, FactorAnalysisConfig};
+/// use burn_bayes::BayesianConfig;
+/// use burn_bayes_contrib::methods::FactorAnalysisConfig;
 ///
 /// // A hundred iterates: after steps 100, 101, … 199 of a training of 199 steps.
 /// let config = BayesianConfig::new(60_000, FactorAnalysisConfig::new(100).with_rank(5));

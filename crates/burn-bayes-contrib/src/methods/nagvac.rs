@@ -1,7 +1,7 @@
 //! NAGVAC: natural gradients of a Gaussian with one factor (Tran et al. 2020), a step of which costs O(D).
 //!
 //! The posterior is q = N(μ, bbᵀ + diag c²), κ = Σ b²/c². With the gradients g₁, g₂, g₃ of the variational
-//! objective with respect to μ, b and log c, those of [`Vifa`](super::Vifa) at rank 1, the natural gradient with
+//! objective with respect to μ, b and log c, those of [`Vifa`](burn_bayes::methods::Vifa) at rank 1, the natural gradient with
 //! a block-diagonal Fisher matrix is
 //!
 //! * n₁ = c²⊙g₁ + b (bᵀg₁)
@@ -13,15 +13,16 @@
 //!
 //! * μ ← μ − η n̄₁,  b ← b − ρ n̄₂,  c² ← c² / ½(1 + (1 + 2ρ n̄₃)²)
 //!
-//! where the last is the geodesic step of [`Von`](super::Von)'s precision, which keeps c² positive.
+//! where the last is the geodesic step of [`Von`](burn_bayes::methods::Von)'s precision, which keeps c² positive.
 //!
 //! **Safeguards.** a is at least `damping`: at κ → 0 the Fisher matrix of b is singular, and the noise of g₂
 //! would be divided by κ. w is at least 0.1: r > ½ occurs only for a weight that has most of κ. With both, the
 //! matrices of the blocks only become larger, so steps become shorter. A step of μ or of (b, c) that is longer than
 //! `radius` in the Fisher metric is shortened, and one that is not finite is rejected.
 //!
-//! The training has [stages](super::stages), and the posterior is the average of the iterates of the last. Gradients are returned as sums over examples, so they may be
-//! accumulated over mini-batches and devices, as those of [`Ivon`](super::Ivon).
+//! The training has [stages](burn_bayes::methods::Staged), and the posterior is the average of the iterates of the last.
+//! Gradients are returned as sums over examples, so they may be accumulated over mini-batches and devices, as those of
+//! [`Ivon`](burn_bayes::methods::Ivon).
 //!
 //! | symbol | field |
 //! |---|---|
@@ -40,29 +41,29 @@ use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::Tensor;
 pub use natural_gradient::NagvacStep;
 
-use super::algorithm::{Draw, GradientPieces, MeanGradients, Proposal, StepId, Update, purpose};
-use super::average::{Average, Iterate};
-use super::checks::{above_zero, fraction, positive};
-use super::method_state::{Context, Learns, MethodState, StagedConfig, Start, take_sum};
-use super::rate::Rate;
-use super::settings::DefaultDraws;
-use super::staged::Staged;
-use super::stages::{NARROW, StageSignal};
-use super::start::{InitialDeviation, buffer, orthogonal_rows};
-use crate::error::{Error, Result};
-use crate::kernels::{
+use burn_bayes::Noise;
+use burn_bayes::kernels::{
     self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits, Objective,
     Scratch,
 };
-use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::noise::Noise;
-use crate::posterior::FactorPosterior;
+use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
+use burn_bayes::methods::DefaultDraws;
+use burn_bayes::methods::Rate;
+use burn_bayes::methods::StageSignal;
+use burn_bayes::methods::Staged;
+use burn_bayes::methods::checks::{above_zero, fraction, positive};
+use burn_bayes::methods::{Average, Iterate};
+use burn_bayes::methods::{Context, Learns, MethodState, StagedConfig, Start, take_sum};
+use burn_bayes::methods::{Draw, GradientPieces, MeanGradients, Proposal, StepId, Update, purpose};
+use burn_bayes::methods::{InitialDeviation, buffer, orthogonal_rows};
+use burn_bayes::posterior::FactorPosterior;
+use burn_bayes::{Error, Result};
 
 /// Settings of NAGVAC.
 ///
 /// ```
 /// use burn_bayes::BayesianConfig;
-/// use burn_bayes::methods::NagvacConfig;
+/// use burn_bayes_contrib::methods::NagvacConfig;
 ///
 /// let config = BayesianConfig::new(60_000, NagvacConfig::new()).with_draws(4);
 /// ```
@@ -113,7 +114,7 @@ impl StagedConfig for NagvacConfig {
         setup.check_rank(1)?;
         let layout = &setup.layout;
         let device = start.mean.device();
-        let deviation = self.initial_deviation.unwrap_or(NARROW);
+        let deviation = self.initial_deviation.unwrap_or(InitialDeviation::NARROW);
         let log_variance = deviation.log_variance(layout, &device);
         let noise = setup.noise.fold(purpose::INITIAL_FACTORS);
         let direction = orthogonal_rows(1, layout.len(), noise, &device)?
