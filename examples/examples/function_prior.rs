@@ -12,13 +12,15 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::TrainStep;
 use burn_bayes::BayesianConfig;
-use burn_bayes::function_prior::FunctionPrior;
-use burn_bayes::functional::{
-    FunctionPrediction, GaussianProcess, Kernel, MarginalLikelihood, MeasurementPoints, Points,
-};
 use burn_bayes::laplace::Linearized;
 use burn_bayes::methods::{MeanStage, Rate, Slang};
 use burn_bayes::prelude::*;
+// ANCHOR: imports
+use burn_bayes_contrib::function_prior::{FunctionPrior, WithFunctionPrior};
+use burn_bayes_contrib::functional::{
+    FunctionPrediction, GaussianProcess, Kernel, MarginalLikelihood, MeasurementPoints, Points,
+};
+// ANCHOR_END: imports
 use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
 
 const ROWS: usize = 90;

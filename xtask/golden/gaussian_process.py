@@ -4,7 +4,7 @@ Run from the repository's root with a python3 that has numpy and scikit-learn:
 
     python3 xtask/golden/gaussian_process.py
 
-It writes crates/burn-bayes/golden/gaussian_process.json. `GaussianProcessRegressor` runs without
+It writes crates/burn-bayes-contrib/golden/gaussian_process.json. `GaussianProcessRegressor` runs without
 its own jitter (alpha = 0) and with a `WhiteKernel` for the noise. The derivatives are by the
 logarithms of the parameters, in the order of the expression, then of the noise variance.
 `optimum` is the largest log marginal likelihood of ten starts of scikit-learn's optimiser.
@@ -29,7 +29,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 SEED = 20240617
-TARGET = pathlib.Path("crates/burn-bayes/golden/gaussian_process.json")
+TARGET = pathlib.Path("crates/burn-bayes-contrib/golden/gaussian_process.json")
 
 
 def linear():

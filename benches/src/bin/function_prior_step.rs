@@ -8,12 +8,12 @@
 use burn::optim::AdamConfig;
 use burn::tensor::Device;
 use burn::train::TrainStep;
-use burn_bayes::function_prior::FunctionPrior;
-use burn_bayes::functional::{Kernel, MeasurementPoints};
 use burn_bayes::methods::Algorithm;
 use burn_bayes::train::Bayesian;
 use burn_bayes::{BayesianConfig, Error, SlangConfig, VifaConfig};
 use burn_bayes_benches::{Holder, Labelled, MlpClassifier, Training, classification_batch, ratios};
+use burn_bayes_contrib::function_prior::{FunctionPrior, WithFunctionPrior};
+use burn_bayes_contrib::functional::{Kernel, MeasurementPoints};
 
 const WIDTHS: [usize; 4] = [784, 400, 400, 10];
 const TRAIN_LEN: usize = 60_000;

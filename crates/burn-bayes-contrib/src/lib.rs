@@ -1,3 +1,5 @@
 #![doc = include_str!("../README.md")]
 
+pub mod function_prior;
+pub mod functional;
 pub mod methods;

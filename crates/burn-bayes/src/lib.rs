@@ -4,9 +4,6 @@ pub mod algebra;
 #[cfg(feature = "train")]
 pub mod diagnostics;
 mod error;
-#[cfg(feature = "train")]
-pub mod function_prior;
-pub mod functional;
 #[doc(hidden)]
 pub mod kernels;
 #[cfg(feature = "train")]

@@ -3,15 +3,15 @@
 use burn::module::{Module, ParamGroup};
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::TrainStep;
-use burn_bayes::function_prior::{FunctionDivergence, FunctionPrior};
-use burn_bayes::functional::{
-    FunctionPrediction, GaussianProcess, GaussianProcessFit, Kernel, MeasurementPoints, Points,
-};
 use burn_bayes::laplace::Linearized;
 use burn_bayes::methods::{Algorithm, InitialDeviation, MeanStage, Rate};
 use burn_bayes::{
     Bayesian, BayesianConfig, FactorPosterior, FusedAdamConfig, Noise, Prior, SlangConfig,
     VifaConfig,
+};
+use burn_bayes_contrib::function_prior::{FunctionDivergence, FunctionPrior, WithFunctionPrior};
+use burn_bayes_contrib::functional::{
+    FunctionPrediction, GaussianProcess, GaussianProcessFit, Kernel, MeasurementPoints, Points,
 };
 use burn_bayes_tabular::error::{Result, TabularError};
 use serde::Serialize;

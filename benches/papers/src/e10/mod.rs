@@ -5,7 +5,7 @@ mod network;
 mod picture;
 mod seasonal;
 
-use burn_bayes::functional::{FunctionPrediction, Points};
+use burn_bayes_contrib::functional::{FunctionPrediction, Points};
 use burn_bayes_tabular::error::Result;
 
 use self::fit::{CASES, Case, INSIDE, Method, Rows, grid, predicted};

@@ -6,8 +6,8 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor};
 use burn_bayes::Noise;
 use burn_bayes::algebra::{Cholesky, SquareMatrix};
-use burn_bayes::functional::Points;
 use burn_bayes::laplace::{Linearized, ModelOutputs};
+use burn_bayes_contrib::functional::Points;
 use burn_bayes_tabular::error::{Result, TabularError};
 
 use super::fit::{CASES, Case, INSIDE, LIMIT, Method, Rows, column, grid};

@@ -39,22 +39,19 @@ use burn::module::{Module, Param, RunningState};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use burn_bayes::graph::Layout;
+use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
+use burn_bayes::methods::checks::{counts, positive};
+use burn_bayes::methods::{
+    Algorithm, BayesianConfig, Draw, FromGradients, GradientPieces, LearningRates, MeanGradients,
+    MethodConfig, Proposal, Setup, StepId, Update, purpose, trained,
+};
+use burn_bayes::posterior::{Mixture, PointPosterior, running};
+use burn_bayes::prior::{Prior, PriorPrecisions};
+use burn_bayes::{Noise, Result};
 use serde::{Deserialize, Serialize};
 
 use self::pieces::{Piece, pieces};
 use super::samples::{member_statistics, point};
-use burn_bayes::Noise;
-use burn_bayes::Result;
-use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
-use burn_bayes::methods::checks::{counts, positive};
-use burn_bayes::methods::trained;
-use burn_bayes::methods::{
-    Algorithm, Draw, FromGradients, GradientPieces, MeanGradients, Proposal, Setup, StepId, Update,
-    purpose,
-};
-use burn_bayes::methods::{BayesianConfig, LearningRates, MethodConfig};
-use burn_bayes::posterior::{Mixture, PointPosterior, running};
-use burn_bayes::prior::{Prior, PriorPrecisions};
 
 /// The initial r_m and s_m.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -356,9 +353,9 @@ impl FromGradients for BatchEnsemble {
 mod tests {
     use burn::nn::conv::{Conv2d, Conv2dConfig};
     use burn::nn::{LayerNorm, LayerNormConfig, Linear, LinearConfig};
+    use burn_bayes::posterior::Posterior;
 
     use super::*;
-    use burn_bayes::posterior::Posterior;
 
     #[derive(Module, Debug)]
     struct Mixed {

@@ -21,9 +21,8 @@
 
 use std::f64::consts::TAU;
 
-use burn_bayes::eval::Bounded;
-
 use burn_bayes::algebra::{SquareMatrix, SymmetricEigen, dot};
+use burn_bayes::eval::Bounded;
 use burn_bayes::posterior::{DenseGaussian, linear_regression_posterior};
 use burn_bayes::{Error, Result};
 

@@ -36,23 +36,24 @@ use std::sync::Arc;
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use burn_bayes::algebra::{AlgebraError, SquareMatrix};
+use burn_bayes::kernels::{
+    self, CovarianceParts, Diagonal, FactorUnits, Moments, at_least, statistics,
+};
+use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
+use burn_bayes::methods::checks::counts;
+use burn_bayes::methods::{
+    Algorithm, BayesianConfig, FromIterates, IterateSchedule, Iterates, LearningRates,
+    MethodConfig, Setup, buffer, updated,
+};
+use burn_bayes::posterior::FactorPosterior;
+use burn_bayes::{Error, Result};
+
+use self::latent::{Latent, blend, inverse_root};
 
 pub use estimate::FactorEstimate;
 pub use latent::FactorRule;
 pub use online::OnlineFactorAnalysis;
-
-use self::latent::{Latent, blend, inverse_root};
-use burn_bayes::algebra::{AlgebraError, SquareMatrix};
-use burn_bayes::kernels::at_least;
-use burn_bayes::kernels::{self, CovarianceParts, Diagonal, FactorUnits, Moments, statistics};
-use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
-use burn_bayes::methods::IterateSchedule;
-use burn_bayes::methods::checks::counts;
-use burn_bayes::methods::{Algorithm, FromIterates, Iterates, Setup};
-use burn_bayes::methods::{BayesianConfig, LearningRates, MethodConfig};
-use burn_bayes::methods::{buffer, updated};
-use burn_bayes::posterior::FactorPosterior;
-use burn_bayes::{Error, Result};
 
 /// The smallest ψ, as a fraction of the weight's variance.
 const FLOOR: f32 = 1e-6;

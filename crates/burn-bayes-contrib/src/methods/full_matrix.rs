@@ -85,9 +85,10 @@ impl FullMatrixVon {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use burn_bayes::Noise;
     use burn_bayes::posterior::linear_regression_posterior;
+
+    use super::*;
 
     const LEN: usize = 3;
 

@@ -30,16 +30,16 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn_bayes::graph::Layout;
-
-use super::samples::Samples;
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
-use burn_bayes::methods::IterateSchedule;
 use burn_bayes::methods::checks::counts;
-use burn_bayes::methods::{Algorithm, FromIterates, Iterates, Setup};
-use burn_bayes::methods::{BayesianConfig, MethodConfig};
-use burn_bayes::methods::{buffer, updated};
+use burn_bayes::methods::{
+    Algorithm, BayesianConfig, FromIterates, IterateSchedule, Iterates, MethodConfig, Setup,
+    buffer, updated,
+};
 use burn_bayes::posterior::{Mixture, PointPosterior};
 use burn_bayes::{Error, Result};
+
+use super::samples::Samples;
 
 /// Settings of finite-window averaging.
 ///
@@ -226,9 +226,9 @@ fn averaged(average: Tensor<1>, place: u64, vector: Tensor<1>) -> Tensor<1> {
 mod tests {
     use burn::nn::LinearConfig;
     use burn::tensor::Device;
+    use burn_bayes::posterior::Posterior;
 
     use super::*;
-    use burn_bayes::posterior::Posterior;
 
     fn averaging(config: &BayesianConfig<IterateAveragingConfig>) -> IterateAveraging {
         let layer = LinearConfig::new(2, 1).with_bias(false);

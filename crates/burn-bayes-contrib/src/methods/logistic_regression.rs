@@ -22,9 +22,8 @@
 //! | α | `prior_precision` |
 //! | h, S | [`LogisticPosterior`] |
 
-use burn_bayes::eval::Bounded;
-
 use burn_bayes::algebra::{SquareMatrix, dot};
+use burn_bayes::eval::Bounded;
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::{Error, Result};
 
@@ -291,8 +290,9 @@ fn softplus(z: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use burn_bayes::Noise;
+
+    use super::*;
 
     const INPUTS: [f64; 10] = [1.0, 0.5, 1.0, -1.0, 1.0, 2.0, 1.0, -0.2, 1.0, 0.9];
     const CLASSES: [bool; 5] = [true, false, true, false, false];

@@ -39,25 +39,21 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::Tensor;
-pub use natural_gradient::NagvacStep;
-
-use burn_bayes::Noise;
 use burn_bayes::kernels::{
     self, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits, Objective,
     Scratch,
 };
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
-use burn_bayes::methods::DefaultDraws;
-use burn_bayes::methods::Rate;
-use burn_bayes::methods::StageSignal;
-use burn_bayes::methods::Staged;
 use burn_bayes::methods::checks::{above_zero, fraction, positive};
-use burn_bayes::methods::{Average, Iterate};
-use burn_bayes::methods::{Context, Learns, MethodState, StagedConfig, Start, take_sum};
-use burn_bayes::methods::{Draw, GradientPieces, MeanGradients, Proposal, StepId, Update, purpose};
-use burn_bayes::methods::{InitialDeviation, buffer, orthogonal_rows};
+use burn_bayes::methods::{
+    Average, Context, DefaultDraws, Draw, GradientPieces, InitialDeviation, Iterate, Learns,
+    MeanGradients, MethodState, Proposal, Rate, StageSignal, Staged, StagedConfig, Start, StepId,
+    Update, buffer, orthogonal_rows, purpose, take_sum,
+};
 use burn_bayes::posterior::FactorPosterior;
-use burn_bayes::{Error, Result};
+use burn_bayes::{Error, Noise, Result};
+
+pub use natural_gradient::NagvacStep;
 
 /// Settings of NAGVAC.
 ///

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param, RunningState};
 use burn::tensor::{Device, Tensor};
-use burn_bayes::graph::Layout;
-
 use burn_bayes::Result;
+use burn_bayes::graph::Layout;
 use burn_bayes::methods::{buffer, updated};
 use burn_bayes::posterior::{Mixture, ModelState, PointPosterior, Posterior, changing};
 

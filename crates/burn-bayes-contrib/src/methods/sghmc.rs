@@ -39,22 +39,19 @@ use burn::module::{Module, Param};
 use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::Tensor;
 use burn_bayes::graph::Layout;
+use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
+use burn_bayes::methods::checks::{above_zero, counts, not_negative};
+use burn_bayes::methods::{
+    Average, Context, DefaultDraws, Draw, GradientPieces, LearningRates, Learns, MeanGradients,
+    MethodState, Proposal, Stage, Staged, StagedConfig, Start, StepId, Update, buffer, joined,
+    take_sum, updated,
+};
+use burn_bayes::posterior::{Mixture, PointPosterior};
+use burn_bayes::{Error, Noise, Result};
+
+use super::samples::Samples;
 
 pub use self::schedule::SamplingSchedule;
-use super::samples::Samples;
-use burn_bayes::Noise;
-use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
-use burn_bayes::methods::Average;
-use burn_bayes::methods::Staged;
-use burn_bayes::methods::checks::{above_zero, counts, not_negative};
-use burn_bayes::methods::{Context, Learns, MethodState, StagedConfig, Start, take_sum};
-use burn_bayes::methods::{DefaultDraws, LearningRates};
-use burn_bayes::methods::{
-    Draw, GradientPieces, MeanGradients, Proposal, Stage, StepId, Update, joined,
-};
-use burn_bayes::methods::{buffer, updated};
-use burn_bayes::posterior::{Mixture, PointPosterior};
-use burn_bayes::{Error, Result};
 
 /// Settings of SGHMC and SGLD.
 ///
@@ -355,11 +352,11 @@ impl MethodState for SghmcState {
 mod tests {
     use burn::nn::LinearConfig;
     use burn::tensor::Device;
-
-    use super::*;
     use burn_bayes::methods::{Algorithm, FromGradients};
     use burn_bayes::posterior::Posterior;
     use burn_bayes::{BayesianConfig, Prior};
+
+    use super::*;
 
     const ROWS: usize = 50;
 

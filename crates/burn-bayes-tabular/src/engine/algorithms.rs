@@ -9,6 +9,7 @@ use burn::tensor::Device;
 use burn::train::Interrupter;
 use burn_bayes::methods::{Algorithm, MeanGradients};
 use burn_bayes::{Bayesian, FusedAdamConfig, Noise};
+use burn_bayes_contrib::function_prior::WithFunctionPrior;
 
 use super::likelihood::{likelihood, outputs};
 use super::method::{MethodConfig, rates};

@@ -8,8 +8,8 @@
 //! the training inputs, which is widened on every side by the setting `prior_margin` times its range.
 
 use burn_bayes::Noise;
-use burn_bayes::function_prior::{FunctionDivergence, FunctionPrior};
-use burn_bayes::functional::{
+use burn_bayes_contrib::function_prior::{FunctionDivergence, FunctionPrior};
+use burn_bayes_contrib::functional::{
     GaussianProcess, Kernel, MarginalLikelihood, MeasurementPoints, Points,
 };
 

@@ -27,7 +27,7 @@ mod tests;
 
 use std::ops::ControlFlow;
 
-use burn_bayes::functional::MOST_POINTS;
+use burn_bayes_contrib::functional::MOST_POINTS;
 use serde::{Deserialize, Serialize};
 
 pub use algorithms::{network, weights};

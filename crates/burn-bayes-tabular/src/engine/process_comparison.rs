@@ -9,7 +9,7 @@
 //! ```
 
 use burn_bayes::Noise;
-use burn_bayes::functional::{
+use burn_bayes_contrib::functional::{
     FunctionPrediction, GaussianProcess, GaussianProcessFit, MOST_POINTS, Points,
 };
 use burn_bayes_data::Features;

@@ -7,13 +7,13 @@ use burn::optim::ModuleOptimizer;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::tensor::Device;
 use burn::train::TrainStep;
-use burn_bayes::function_prior::FunctionPrior;
 use burn_bayes::methods::Algorithm;
 use burn_bayes::train::{
     self, Batches, CheckpointTime, EpochSummary, Trainer, TrainerModel, TrainingEnd,
     TrainingObserver,
 };
 use burn_bayes::{Bayesian, FactorPosterior, Noise, Prior};
+use burn_bayes_contrib::function_prior::FunctionPrior;
 
 use super::motion::{Motion, drift, last_quarter, mean};
 use super::noise::LearnedNoise;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use burn_bayes::functional::Kernel;
+use burn_bayes_contrib::functional::Kernel;
 use serde::{Deserialize, Serialize};
 
 use super::table::SettingValue;

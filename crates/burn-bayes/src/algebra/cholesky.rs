@@ -92,7 +92,7 @@ impl Cholesky {
     }
 
     /// Replaces the K×n block `right` (row-major, n = 1 for a vector) by L⁻ᵀ `right`.
-    pub(crate) fn solve_lower_transposed(&self, right: &mut [f64]) -> Result<(), AlgebraError> {
+    pub fn solve_lower_transposed(&self, right: &mut [f64]) -> Result<(), AlgebraError> {
         let columns = self.columns(right)?;
         backward(&self.lower, right, columns);
         Ok(())

@@ -16,21 +16,21 @@ const ARMIJO: f64 = 1e-4;
 
 /// The settings of a search.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lbfgs {
+pub struct Lbfgs {
     /// Steps after which a minimum is taken as it is; the value is then an upper bound.
-    pub(crate) most_steps: usize,
+    pub most_steps: usize,
     /// The norm of the gradient at convergence.
-    pub(crate) flat: f64,
+    pub flat: f64,
     /// The factor of the gradient in the first step.
-    pub(crate) first_scale: f64,
+    pub first_scale: f64,
     /// The largest change of an argument in one step.
-    pub(crate) longest: f64,
+    pub longest: f64,
 }
 
 impl Lbfgs {
     /// A local minimum. `function` returns the value and the gradient; a value that is not finite is never accepted. If
     /// the value or the gradient at the start is not finite, or the gradient is zero, the start is returned.
-    pub(crate) fn minimum<E>(
+    pub fn minimum<E>(
         self,
         start: Vec<f64>,
         mut function: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>), E>,

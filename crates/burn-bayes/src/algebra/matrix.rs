@@ -99,7 +99,7 @@ impl SquareMatrix {
     }
 
     /// Square root of the sum of squared entries.
-    pub(crate) fn frobenius_norm(&self) -> f64 {
+    pub fn frobenius_norm(&self) -> f64 {
         dot(&self.values, &self.values).sqrt()
     }
 
@@ -206,7 +206,7 @@ pub fn dot(left: &[f64], right: &[f64]) -> f64 {
 }
 
 /// The sum of a function of pairs over the common length, with eight partial sums for SIMD.
-pub(crate) fn summed(left: &[f64], right: &[f64], of: impl Fn(f64, f64) -> f64) -> f64 {
+pub fn summed(left: &[f64], right: &[f64], of: impl Fn(f64, f64) -> f64) -> f64 {
     let len = left.len().min(right.len());
     let (left, left_rest) = left[..len].as_chunks::<8>();
     let (right, right_rest) = right[..len].as_chunks::<8>();

@@ -37,10 +37,10 @@ pub use matrix::SquareMatrix;
 
 pub(crate) use error::{check_finite, check_length};
 pub(crate) use identity_plus::IdentityPlus;
-pub(crate) use lbfgs::Lbfgs;
 #[doc(hidden)]
-pub use matrix::dot;
-pub(crate) use matrix::summed;
+pub use lbfgs::Lbfgs;
+#[doc(hidden)]
+pub use matrix::{dot, summed};
 
 /// The largest matrix factorised by plain loops instead of `faer`.
 const LOOP_LIMIT: usize = 16;

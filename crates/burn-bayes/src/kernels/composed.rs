@@ -18,7 +18,7 @@ impl Diagonal {
     }
 
     /// ψ^½.
-    pub(crate) fn deviation(&self) -> Tensor<1> {
+    pub fn deviation(&self) -> Tensor<1> {
         match self {
             Self::Variance(variance) => variance.clone().sqrt(),
             Self::LogVariance(log_variance) => log_variance.clone().mul_scalar(0.5).exp(),

@@ -68,7 +68,7 @@ impl CovarianceParts {
     }
 
     /// The same Gaussian with factors in the units of the weights.
-    pub(crate) fn in_units_of_weights(self) -> Self {
+    pub fn in_units_of_weights(self) -> Self {
         let factors = match self.units {
             FactorUnits::Weights => self.factors,
             FactorUnits::Deviations => {

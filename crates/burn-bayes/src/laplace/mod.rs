@@ -25,10 +25,12 @@
 //! * `fit.rs` makes the pass over the training data;
 //! * `evidence.rs` has the log marginal likelihood and the best α;
 //! * `near_draws.rs` compares the loss at draws with its quadratic approximation, and raises α until they agree;
-//! * `linearized.rs` predicts.
+//! * `linearized.rs` predicts;
+//! * `gauss_newton.rs` uses G as the curvature of a training step.
 
 mod evidence;
 mod fit;
+mod gauss_newton;
 mod kronecker;
 mod linearized;
 mod near_draws;
@@ -39,7 +41,8 @@ pub use evidence::PriorSharing;
 pub use fit::{Laplace, LaplaceFit, PriorChoice, Structure};
 pub use linearized::{Linearized, LinearizedOutputs};
 pub use outputs::ModelOutputs;
-pub(crate) use outputs::{OutputGradients, examples, not_finite, without_autodiff};
+#[doc(hidden)]
+pub use outputs::{OutputGradients, examples, not_finite, without_autodiff};
 
 /// The largest number of weights of [`Structure::Full`] and [`Structure::KroneckerLastLayer`].
 pub const FULL_LIMIT: usize = 2000;

@@ -84,7 +84,7 @@ pub trait ModelOutputs: ExampleLoss {
 }
 
 /// The outputs of a model, and the gradients of every example's weighted sum of outputs.
-pub(crate) struct OutputGradients<M: ModelOutputs> {
+pub struct OutputGradients<M: ModelOutputs> {
     captured: CapturedModel<M, (M::Features, Tensor<2>)>,
 }
 
@@ -97,7 +97,8 @@ impl<M: ModelOutputs> fmt::Debug for OutputGradients<M> {
 }
 
 impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
-    pub(crate) fn new(layout: Arc<Layout>) -> Self {
+    /// Of the outputs of models with this layout.
+    pub fn new(layout: Arc<Layout>) -> Self {
         let sums = |model: &M, (features, weights): (M::Features, Tensor<2>)| {
             let sum = (model.outputs(features) * weights).sum_dim(1);
             sum.squeeze_dim(1)
@@ -112,7 +113,7 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
     /// # Errors
     ///
     /// If one is not finite.
-    pub(crate) fn outputs(&self, model: &M, features: &M::Features) -> Result<Tensor<2>> {
+    pub fn outputs(&self, model: &M, features: &M::Features) -> Result<Tensor<2>> {
         let outputs = model.valid().outputs(without_autodiff(features.clone()));
         let outputs = outputs.without_autodiff();
         expect_finite(&outputs)?;
@@ -120,7 +121,7 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
     }
 
     /// The gradients of Σ_c wᵢ_c fᵢ_c for every example i and constant weights `[M, C]`.
-    pub(crate) fn weighted(
+    pub fn weighted(
         &self,
         model: &M,
         features: &M::Features,
@@ -156,7 +157,7 @@ impl<M: Module + ModelOutputs + 'static> OutputGradients<M> {
     }
 
     /// The gradients of output `index` of every example: the rows of its Jacobian.
-    pub(crate) fn of_output(
+    pub fn of_output(
         &self,
         model: &M,
         features: &M::Features,
@@ -179,14 +180,14 @@ fn expect_finite(outputs: &Tensor<2>) -> Result<()> {
 }
 
 /// The error of outputs that are not finite.
-pub(crate) fn not_finite() -> Error {
+pub fn not_finite() -> Error {
     Error::numerical(
         "an output of the model is not finite; likely causes: training diverged, or the inputs are not finite",
     )
 }
 
 /// The batch without autodiff.
-pub(crate) fn without_autodiff<B: ExampleBatch>(batch: B) -> B {
+pub fn without_autodiff<B: ExampleBatch>(batch: B) -> B {
     struct Plain;
     impl TensorMapper for Plain {
         fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
@@ -222,7 +223,7 @@ pub(super) fn micro_batches<B: ExampleBatch>(
 }
 
 /// The number of examples: the length of every tensor's first axis.
-pub(crate) fn examples<B: ExampleBatch>(batch: &B) -> Result<usize> {
+pub fn examples<B: ExampleBatch>(batch: &B) -> Result<usize> {
     struct Lengths(Vec<usize>);
     impl TensorMapper for Lengths {
         fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {

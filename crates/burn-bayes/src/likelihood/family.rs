@@ -157,7 +157,7 @@ impl Likelihood {
     }
 
     /// The roots s_r of Λ at these outputs, `[M, outputs]` each.
-    pub(crate) fn curvature_roots(&self, outputs: &Tensor<2>) -> Vec<Tensor<2>> {
+    pub fn curvature_roots(&self, outputs: &Tensor<2>) -> Vec<Tensor<2>> {
         let root_of_variance = |logits: &Tensor<2>| {
             let variance = sigmoid(logits.clone()) * sigmoid(logits.clone().neg());
             variance.sqrt()

@@ -23,12 +23,13 @@ use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::Tensor;
 use burn_bayes_graph::{ExampleGradients, Layout};
 
+use super::draw_statistics::DrawStatistics;
 use super::function_terms::FunctionTerms;
 use super::settings::BayesianConfig;
 use crate::error::{Error, Result};
 use crate::kernels::CovarianceParts;
 use crate::noise::Noise;
-use crate::posterior::{Posterior, unshared};
+use crate::posterior::Posterior;
 use crate::prior::Prior;
 
 /// Identifies a gradient of a training. All random numbers are functions of it.
@@ -246,7 +247,7 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
         Err(Error::config("prior", problem))
     }
 
-    /// What it uses of a [prior over functions](crate::function_prior).
+    /// What it uses of a prior over functions.
     fn function_prior_use(&self) -> FunctionPriorUse {
         FunctionPriorUse::Nothing
     }
@@ -342,38 +343,14 @@ pub struct Proposal {
     /// covariance form, U Uᵀ in precision form.
     pub gram: Vec<f64>,
     /// The Gaussian of the draws, if the algorithm accepts a gradient by its covariance.
-    pub(crate) gaussian: Option<CovarianceParts>,
+    #[doc(hidden)]
+    pub gaussian: Option<CovarianceParts>,
     /// The terms of a prior over functions at these draws.
     pub(crate) function: Option<FunctionTerms>,
     /// The rows whose outer products are the curvature of the loss, if they are not the gradients of the examples.
     pub(crate) curvature: Option<ExampleGradients>,
     /// The running statistics of every draw, if they are not those of the model.
     pub(crate) statistics: Option<DrawStatistics>,
-}
-
-/// Running statistics of the model for every draw of a proposal, each evaluated and updated with its own.
-#[derive(Clone, Debug)]
-pub(crate) struct DrawStatistics {
-    layout: Arc<Layout>,
-    /// One vector per draw.
-    values: Vec<RunningState<Tensor<1>>>,
-}
-
-impl DrawStatistics {
-    /// The model with the statistics of draw `index`, which it does not share with its clones.
-    pub(crate) fn enter<M: Module>(&self, index: usize, model: M) -> Result<M> {
-        let values = self.values[index].value_sync().without_autodiff();
-        Ok(self.layout.write(unshared(model), values)?)
-    }
-
-    /// Takes the statistics of draw `index` from the model after its evaluation.
-    pub(crate) fn leave<M: Module>(&self, index: usize, model: &M) -> Result<()> {
-        let values = self.layout.flatten(&model.valid())?;
-        self.values[index].update(Tensor::from_inner(values));
-        // A record has no pending updates.
-        let _ = self.values[index].value_sync();
-        Ok(())
-    }
 }
 
 impl Proposal {
@@ -397,7 +374,7 @@ impl Proposal {
         layout: Option<Arc<Layout>>,
         values: Vec<RunningState<Tensor<1>>>,
     ) -> Self {
-        let statistics = layout.map(|layout| DrawStatistics { layout, values });
+        let statistics = layout.map(|layout| DrawStatistics::new(layout, values));
         Self { statistics, ..self }
     }
 
@@ -407,7 +384,18 @@ impl Proposal {
         Self { gram, ..self }
     }
 
-    pub(crate) fn with_gaussian(self, gaussian: CovarianceParts) -> Self {
+    /// The proposal with the terms of a prior over functions.
+    #[must_use]
+    pub fn with_function_terms(self, terms: FunctionTerms) -> Self {
+        Self {
+            function: Some(terms),
+            ..self
+        }
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_gaussian(self, gaussian: CovarianceParts) -> Self {
         Self {
             gaussian: Some(gaussian),
             ..self

@@ -23,6 +23,7 @@ mod algorithm;
 mod average;
 #[doc(hidden)]
 pub mod checks;
+mod draw_statistics;
 mod function_terms;
 mod iterate_schedule;
 mod ivon;
@@ -42,15 +43,16 @@ mod vifa;
 mod von;
 
 pub use crate::kernels::FactorUnits;
+pub(crate) use algorithm::hash_of_text;
 pub use algorithm::{
     Algorithm, Draw, FromCurvature, FromExamples, FromGradients, FromIterates, FunctionPriorUse,
     GradientPieces, Iterates, MeanGradients, Proposal, Setup, Stage, StepId, Update,
 };
-pub(crate) use algorithm::{DrawStatistics, hash_of_text};
 #[doc(hidden)]
 pub use algorithm::{joined, purpose};
 pub use average::{Average, Averaging, Iterate};
-pub(crate) use function_terms::{DivergenceGradient, FunctionTerms};
+pub(crate) use draw_statistics::DrawStatistics;
+pub use function_terms::{DivergenceGradient, FunctionTerms};
 #[doc(hidden)]
 pub use iterate_schedule::IterateSchedule;
 pub use ivon::{Ivon, IvonConfig, IvonState, IvonStep};

@@ -19,7 +19,7 @@
 //! is the sum s: Ĝ = (N/M) Σ s sᵀ over M/k groups. The eigenproblem is k times smaller; Ĝ gains
 //! (k−1) N ḡḡᵀ, which is small if the mean gradient ḡ is small.
 //!
-//! A [prior over functions](crate::function_prior) adds its rows √β S to R, and its gradient to N g. The curvature of
+//! A prior over functions adds its rows √β S to R, and its gradient to N g. The curvature of
 //! the examples is Σ gᵢgᵢᵀ, or JᵀΛJ with [`Bayesian::with_gauss_newton`](crate::Bayesian::with_gauss_newton).
 //!
 //! | symbol | field |

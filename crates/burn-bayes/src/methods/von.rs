@@ -27,7 +27,7 @@
 //! derivatives, so the product is a central difference with error O(s²), and g is the mean of the
 //! two gradients.
 //!
-//! A [prior over functions](crate::function_prior) adds the diagonal of its curvature JᵀK⁻¹J to ĥ, and its gradient to
+//! A prior over functions adds the diagonal of its curvature JᵀK⁻¹J to ĥ, and its gradient to
 //! N g.
 //!
 //! A step is a Bayesian filter: for η = β and without the last term of d⁺, N(μ⁺, 1/d⁺) is

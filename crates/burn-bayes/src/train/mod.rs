@@ -23,18 +23,19 @@ mod own_loss;
 mod own_optimize;
 mod parts;
 mod post_hoc;
+mod prior_terms;
 mod self_check;
 mod staging;
 mod trainer;
 mod validation_check;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
-pub(crate) use clock::PriorHash;
 pub use gather::Gather;
 pub(crate) use gather::one_by_one;
 pub use gather_per_example::ExampleLoss;
 pub use parts::VifaPart;
 pub use post_hoc::PostHoc;
+pub use prior_terms::PriorTerms;
 pub use staging::{RateSchedule, StagedLearningRate};
 pub use trainer::{
     BatchLoss, Batches, Checkpoint, CheckpointTime, EpochSummary, Trainer, TrainerModel,

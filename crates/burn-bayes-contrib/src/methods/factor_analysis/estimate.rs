@@ -1,8 +1,7 @@
 //! Factor analysis of a matrix of vectors, dense and in f64: the references of the online rules.
 
-use burn_bayes::eval::Bounded;
-
 use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
+use burn_bayes::eval::Bounded;
 use burn_bayes::posterior::{DENSE_LIMIT, DenseGaussian};
 use burn_bayes::{Error, Result};
 

@@ -1,6 +1,8 @@
 //! Online factor analysis of vectors in main memory.
 
+use burn_bayes::algebra::{AlgebraError, Cholesky, SquareMatrix};
 use burn_bayes::eval::Bounded;
+use burn_bayes::{Error, Result};
 use burn_bayes_kernels::{
     Diagonal, FactorUnits, LowRankGaussian, fold, gram, update_moments, weighted_projections,
 };
@@ -9,8 +11,6 @@ use super::estimate::FactorEstimate;
 use super::gradient;
 use super::latent::{FactorRule, Latent, blend, expanded_mean, inverse_root, outer, sum};
 use super::{FLOOR, START_SHARE};
-use burn_bayes::algebra::{AlgebraError, Cholesky, SquareMatrix};
-use burn_bayes::{Error, Result};
 
 /// Each of the first EAGER·K vectors is a block of its own; from then on, K vectors are a block.
 const EAGER: usize = 5;

@@ -2,12 +2,12 @@
 
 use burn::module::Param;
 use burn::tensor::Tensor;
-use burn_bayes::eval::Bounded;
-
-use super::{NagvacState, Velocity};
 use burn_bayes::Result;
+use burn_bayes::eval::Bounded;
 use burn_bayes::kernels::at_least;
 use burn_bayes::methods::{Context, updated};
+
+use super::{NagvacState, Velocity};
 
 /// The least w, which bounds the change of a weight that has most of κ.
 const LEAST_W: f32 = 0.1;
@@ -160,12 +160,12 @@ impl NagvacState {
 #[cfg(test)]
 mod tests {
     use burn::tensor::Device;
-
-    use super::super::NagvacConfig;
-    use super::*;
     use burn_bayes::BayesianConfig;
     use burn_bayes::algebra::{Cholesky, SquareMatrix};
     use burn_bayes::posterior::DenseGaussian;
+
+    use super::super::NagvacConfig;
+    use super::*;
 
     /// N(μ, bbᵀ + diag c²) with b and log c in one vector.
     fn gaussian(len: usize, parameters: &[f64]) -> DenseGaussian {

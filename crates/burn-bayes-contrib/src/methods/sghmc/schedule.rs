@@ -2,11 +2,10 @@
 
 use std::f64::consts::PI;
 
-use serde::{Deserialize, Serialize};
-
 use burn_bayes::methods::IterateSchedule;
 use burn_bayes::methods::checks::counts;
 use burn_bayes::{Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// The steps after which a sampler keeps its weights, and how its learning rate changes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,9 +11,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use burn_bayes::{Error, Result};
+
 use super::base::{BaseKernel, Family};
 use super::{Kernel, Node};
-use crate::error::{Error, Result};
 
 impl FromStr for Kernel {
     type Err = Error;

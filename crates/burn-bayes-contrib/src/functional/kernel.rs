@@ -7,12 +7,11 @@ mod spectrum;
 use std::ops::{Add, Mul};
 
 use base::{BaseKernel, Family};
-
-use burn_bayes_eval::Bounded;
+use burn_bayes::algebra::SquareMatrix;
+use burn_bayes::eval::Bounded;
+use burn_bayes::{Error, Result};
 
 use super::points::Points;
-use crate::algebra::SquareMatrix;
-use crate::error::{Error, Result};
 
 /// A kernel: the covariance k(x, y) of a function's values at two points.
 ///
@@ -21,7 +20,7 @@ use crate::error::{Error, Result};
 /// kernels are kernels. As text, a kernel is an expression:
 ///
 /// ```
-/// use burn_bayes::functional::Kernel;
+/// use burn_bayes_contrib::functional::Kernel;
 ///
 /// let seasonal = Kernel::constant(4.0) * Kernel::periodic(12.0, [1.0]) * Kernel::rbf([60.0]);
 /// let kernel = seasonal + Kernel::linear([30.0]);

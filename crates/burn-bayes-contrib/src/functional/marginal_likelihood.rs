@@ -1,12 +1,11 @@
 //! The parameters of a kernel and the noise that maximise the marginal likelihood.
 
 use burn::config::Config;
+use burn_bayes::algebra::Lbfgs;
+use burn_bayes::{Error, Noise, Result};
 
 use super::points::{MOST_POINTS, Points, subset};
 use super::regression::{GaussianProcess, check_targets};
-use crate::algebra::Lbfgs;
-use crate::error::{Error, Result};
-use crate::noise::Noise;
 
 /// The largest factor by which a parameter changes from its start.
 const LARGEST_FACTOR: f64 = 1e5;
@@ -27,7 +26,7 @@ const SEARCH: Lbfgs = Lbfgs {
 /// from random ones near them, and the best result is kept. A parameter changes by at most a factor of 10⁵.
 ///
 /// ```
-/// use burn_bayes::functional::{GaussianProcess, Kernel, MarginalLikelihood, Points};
+/// use burn_bayes_contrib::functional::{GaussianProcess, Kernel, MarginalLikelihood, Points};
 ///
 /// fn learned(points: &Points, targets: &[f64]) -> burn_bayes::Result<GaussianProcess> {
 ///     let kernel = Kernel::rbf([1.0]).with_median_length_scales(points)?;

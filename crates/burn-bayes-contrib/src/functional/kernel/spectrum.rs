@@ -16,10 +16,10 @@
 
 use std::f64::consts::TAU;
 
+use burn_bayes::{Error, Noise, Result};
+
 use super::base::{BaseKernel, Family};
 use super::{Kernel, Node};
-use crate::error::{Error, Result};
-use crate::noise::Noise;
 
 impl Kernel {
     /// A random frequency of the kernel's spectrum, one number for each of `width` coordinates.

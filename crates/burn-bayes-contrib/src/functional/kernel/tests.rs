@@ -2,11 +2,11 @@
 
 use std::f64::consts::PI;
 
+use burn_bayes::Noise;
+use burn_bayes::algebra::SymmetricEigen;
 use proptest::prelude::*;
 
 use super::*;
-use crate::algebra::SymmetricEigen;
-use crate::noise::Noise;
 
 /// One kernel of every family with one length scale, and sums and products with several.
 fn kernels() -> Vec<Kernel> {

@@ -1,10 +1,10 @@
 //! Factors of covariances without noise, and draws of functions.
 
+use burn_bayes::algebra::{Cholesky, SquareMatrix, dot};
+use burn_bayes::{Error, Noise, Result};
+
 use super::kernel::Kernel;
 use super::points::Points;
-use crate::algebra::{Cholesky, SquareMatrix, dot};
-use crate::error::{Error, Result};
-use crate::noise::Noise;
 
 /// The share of the mean variance that is added to a covariance without noise before it is factorised. Rounding of
 /// 2000 points makes eigenvalues of about −10⁻¹⁰ of their variance.

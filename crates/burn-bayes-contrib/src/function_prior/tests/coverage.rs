@@ -1,12 +1,12 @@
 //! Simulation: functions that are drawn from the prior lie inside the intervals of their fits as often as these promise.
 
 use burn::optim::{ModuleOptimizer, SgdConfig};
+use burn_bayes::BayesianConfig;
+use burn_bayes::laplace::Linearized;
+use burn_bayes::methods::InitialDeviation;
 
 use super::*;
-use crate::BayesianConfig;
 use crate::functional::Points;
-use crate::laplace::Linearized;
-use crate::methods::InitialDeviation;
 
 /// The number of bumps, of width `WIDTH` and spaced as widely, from −3 to 3.
 const BUMPS: usize = 13;

@@ -9,14 +9,13 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use burn_bayes_graph::{ExampleBatch, Layout};
+use burn_bayes::graph::{ExampleBatch, Layout};
+use burn_bayes::kernels::to_host;
+use burn_bayes::laplace::{ModelOutputs, OutputGradients, examples, without_autodiff};
+use burn_bayes::prior::Prior;
+use burn_bayes::{Error, Noise, Result};
 
 use super::{At, Comparison, FunctionPrior, Places, tensor};
-use crate::error::{Error, Result};
-use crate::kernels::composed::to_host;
-use crate::laplace::{ModelOutputs, OutputGradients, examples, without_autodiff};
-use crate::noise::Noise;
-use crate::prior::Prior;
 
 /// Gradients of the outputs at the weights of a model.
 pub(super) struct CurvatureRows<'a, M: ModelOutputs> {

@@ -21,19 +21,18 @@ use std::sync::Arc;
 use burn::module::{Module, Param, ParamGroup};
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_bayes_eval::Bounded;
-use burn_bayes_graph::{ExampleBatch, Layout};
+use burn_bayes::algebra::{Cholesky, SquareMatrix, dot};
+use burn_bayes::eval::Bounded;
+use burn_bayes::graph::{ExampleBatch, Layout};
+use burn_bayes::kernels::to_host;
+use burn_bayes::laplace::{FULL_LIMIT, ModelOutputs};
+use burn_bayes::prior::Prior;
+use burn_bayes::{Error, Noise, Result};
 
 use super::curvature::{CurvatureRows, add_products};
 use super::laplace::SETS;
 use super::{FunctionPrior, tensor};
-use crate::algebra::{Cholesky, SquareMatrix, dot};
-use crate::error::{Error, Result};
 use crate::functional::Points;
-use crate::kernels::composed::to_host;
-use crate::laplace::{FULL_LIMIT, ModelOutputs};
-use crate::noise::Noise;
-use crate::prior::Prior;
 
 /// The number of points, per unit, from which the places of units are chosen.
 const CANDIDATES: usize = 8;

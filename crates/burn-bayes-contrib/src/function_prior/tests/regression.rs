@@ -1,14 +1,14 @@
 //! Training with a prior over functions, against exact Gaussian-process regression.
 
 use burn::optim::{ModuleOptimizer, SgdConfig};
+use burn_bayes::BayesianConfig;
+use burn_bayes::laplace::Linearized;
+use burn_bayes::methods::{Averaging, Curvature, InitialDeviation, MeanStage, VonConfig};
+use burn_bayes::optimizer::FusedAdamConfig;
+use burn_bayes::train::Gather;
 
 use super::*;
-use crate::BayesianConfig;
 use crate::functional::{GaussianProcess, GaussianProcessFit};
-use crate::laplace::Linearized;
-use crate::methods::{Averaging, Curvature, InitialDeviation, MeanStage, VonConfig};
-use crate::optimizer::FusedAdamConfig;
-use crate::train::Gather;
 
 /// The precision of the noise of the targets.
 const NOISE_PRECISION: f64 = 625.0;

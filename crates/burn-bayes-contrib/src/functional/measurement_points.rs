@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use burn_bayes::{Error, Noise, Result};
+
 use super::points::{Points, index_below, subset};
-use crate::error::{Error, Result};
-use crate::noise::Noise;
 
 /// A source of points at which a network's outputs are compared with a prior over functions.
 ///
@@ -14,7 +14,7 @@ use crate::noise::Noise;
 ///
 /// ```
 /// use burn_bayes::Noise;
-/// use burn_bayes::functional::{MeasurementPoints, Points};
+/// use burn_bayes_contrib::functional::{MeasurementPoints, Points};
 ///
 /// let inputs = Points::new(1, vec![-1.0, -0.5, 0.5, 1.0])?;
 /// let source = MeasurementPoints::mixture(vec![

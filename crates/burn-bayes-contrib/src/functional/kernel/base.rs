@@ -23,9 +23,8 @@
 
 use std::f64::consts::PI;
 
-use burn_bayes_eval::Bounded;
-
-use crate::algebra::summed;
+use burn_bayes::algebra::summed;
+use burn_bayes::eval::Bounded;
 
 /// The form of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! The gradients of divergences between distributions of functions, against finite differences of closed forms in double
 //! precision.
 
+use burn_bayes::kernels::{CovarianceParts, Diagonal, FactorUnits};
+
 use super::*;
-use crate::kernels::{CovarianceParts, Diagonal, FactorUnits};
 
 /// A Gaussian of rank 2 around the weights of a proposal.
 fn gaussian(proposal: &Proposal) -> CovarianceParts {

@@ -1,9 +1,10 @@
 //! Classifiers: every logit has a Gaussian process.
 
+use burn_bayes::BayesianConfig;
+use burn_bayes::methods::VonConfig;
+use burn_bayes::train::Gather;
+
 use super::*;
-use crate::BayesianConfig;
-use crate::methods::VonConfig;
-use crate::train::Gather;
 
 const CLASSES: usize = 3;
 

@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 use burn::module::{Module, ParamGroup};
 use burn::tensor::{Tensor, TensorData};
-use burn_bayes_graph::{ExampleBatch, Layout};
+use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
+use burn_bayes::graph::{ExampleBatch, Layout};
+use burn_bayes::laplace::{FULL_LIMIT, ModelOutputs};
+use burn_bayes::posterior::FactorPosterior;
+use burn_bayes::prior::Prior;
+use burn_bayes::{Error, Result};
 
 use super::FunctionPrior;
 use super::curvature::{CurvatureRows, add_products};
-use crate::algebra::{SquareMatrix, SymmetricEigen};
-use crate::error::{Error, Result};
-use crate::laplace::{FULL_LIMIT, ModelOutputs};
-use crate::posterior::FactorPosterior;
-use crate::prior::Prior;
 
 /// The number of sets of measurement points.
 pub(super) const SETS: u64 = 100;
@@ -29,7 +29,7 @@ const REST: f64 = 1e-10;
 
 impl FunctionPrior {
     /// The Laplace approximation at the weights of a model that was trained with this prior and a weak one over the
-    /// weights, for at most [`FULL_LIMIT`] of them. Predict with [`Linearized`](crate::laplace::Linearized): draws of a
+    /// weights, for at most [`FULL_LIMIT`] of them. Predict with [`Linearized`](burn_bayes::laplace::Linearized): draws of a
     /// network's own weights from it are far from the linear model.
     ///
     /// # Errors

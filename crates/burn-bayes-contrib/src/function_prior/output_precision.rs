@@ -9,8 +9,9 @@
 //!
 //! Reference: equation 3.16 of the report on VON with functional regularisation, third line.
 
+use burn_bayes::{Error, Result};
+
 use super::FunctionPrior;
-use crate::error::{Error, Result};
 use crate::functional::Points;
 
 impl FunctionPrior {
@@ -56,8 +57,9 @@ impl FunctionPrior {
 
 #[cfg(test)]
 mod tests {
+    use burn_bayes::algebra::{Cholesky, SquareMatrix};
+
     use super::*;
-    use crate::algebra::{Cholesky, SquareMatrix};
     use crate::functional::MeasurementPoints;
 
     const JITTER: f64 = 1e-3;

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Error, Result};
-use crate::noise::Noise;
+use burn_bayes::{Error, Noise, Result};
 
 /// The largest number of points for which a dense covariance matrix is factorised: 32 MB in double precision.
 pub const MOST_POINTS: usize = 2000;
@@ -11,7 +10,7 @@ pub const MOST_POINTS: usize = 2000;
 /// Points, each with `width` coordinates.
 ///
 /// ```
-/// use burn_bayes::functional::Points;
+/// use burn_bayes_contrib::functional::Points;
 ///
 /// let points = Points::new(2, vec![0.0, 1.0, 2.0, 3.0])?;
 /// assert_eq!((points.len(), points.row(1)), (2, [2.0, 3.0].as_slice()));

@@ -11,15 +11,14 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
+use burn_bayes::algebra::{Cholesky, SquareMatrix};
+use burn_bayes::kernels::{CovarianceParts, inner_products, to_host};
+use burn_bayes::laplace::ModelOutputs;
+use burn_bayes::methods::DivergenceGradient;
+use burn_bayes::{Error, Result};
 
 use super::{At, tensor};
-use crate::algebra::{Cholesky, SquareMatrix};
-use crate::error::{Error, Result};
 use crate::functional::MOST_POINTS;
-use crate::kernels::composed::to_host;
-use crate::kernels::{CovarianceParts, inner_products};
-use crate::laplace::ModelOutputs;
-use crate::methods::DivergenceGradient;
 
 /// The divergence of a network from a Gaussian process that VIFA minimises. Natural-gradient algorithms support the first.
 ///

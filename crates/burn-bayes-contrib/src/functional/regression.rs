@@ -13,12 +13,12 @@
 
 use std::f64::consts::PI;
 
-use burn_bayes_eval::Bounded;
+use burn_bayes::algebra::{Cholesky, SquareMatrix, dot};
+use burn_bayes::eval::Bounded;
+use burn_bayes::{Error, Result};
 
 use super::kernel::{Kernel, check_width};
 use super::points::Points;
-use crate::algebra::{Cholesky, SquareMatrix, dot};
-use crate::error::{Error, Result};
 
 /// The number of points that are predicted at a time.
 const POINTS_AT_A_TIME: usize = 256;
@@ -29,7 +29,7 @@ const POINTS_AT_A_TIME: usize = 256;
 /// parameters of the kernel and the noise.
 ///
 /// ```
-/// use burn_bayes::functional::{GaussianProcess, Kernel, Points};
+/// use burn_bayes_contrib::functional::{GaussianProcess, Kernel, Points};
 ///
 /// let process = GaussianProcess::new(Kernel::rbf([1.0]), 0.01)?;
 /// let fit = process.fit(&Points::new(1, vec![-1.0, 0.0, 1.0])?, &[0.5, 0.0, -0.5])?;

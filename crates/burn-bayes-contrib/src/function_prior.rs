@@ -49,25 +49,23 @@ use std::sync::Arc;
 use burn::module::{Module, ModuleDisplay};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_bayes_graph::{ExampleBatch, ExampleGradients, Layout};
+use burn_bayes::algebra::{Cholesky, SquareMatrix};
+use burn_bayes::graph::{ExampleGradients, Layout};
+use burn_bayes::kernels::to_host;
+use burn_bayes::laplace::{ModelOutputs, OutputGradients, not_finite};
+use burn_bayes::methods::{Algorithm, Draw, FunctionPriorUse, FunctionTerms, Proposal};
+use burn_bayes::train::PriorTerms;
+use burn_bayes::{Bayesian, Error, Noise, Result};
 
-use crate::algebra::{Cholesky, SquareMatrix};
-use crate::error::{Error, Result};
 use crate::functional::{Kernel, MOST_POINTS, MeasurementPoints, Points};
-use crate::kernels::composed::to_host;
-use crate::laplace::{ModelOutputs, OutputGradients, not_finite, without_autodiff};
-use crate::methods::{Algorithm, Draw, FromCurvature, FunctionPriorUse, FunctionTerms, Proposal};
-use crate::noise::Noise;
-use crate::prior::Prior;
-use crate::train::{Bayesian, PriorHash};
 
 pub use divergence::FunctionDivergence;
 
 /// A Gaussian-process prior over the outputs of a network.
 ///
 /// ```
-/// use burn_bayes::functional::{Kernel, MeasurementPoints};
-/// use burn_bayes::function_prior::FunctionPrior;
+/// use burn_bayes_contrib::functional::{Kernel, MeasurementPoints};
+/// use burn_bayes_contrib::function_prior::FunctionPrior;
 ///
 /// let kernel = Kernel::constant(1.0) * Kernel::periodic(1.0, [0.7]);
 /// let points = MeasurementPoints::uniform(vec![-3.0], vec![3.0])?;
@@ -165,7 +163,8 @@ impl FunctionPrior {
     /// Fails if an algorithm that uses this much of a prior cannot minimise its divergence.
     fn check_divergence(&self, used: FunctionPriorUse) -> Result<()> {
         match (self.divergence, used) {
-            (FunctionDivergence::Joint, _) => Ok(()),
+            // Without support, the training says so.
+            (FunctionDivergence::Joint, _) | (_, FunctionPriorUse::Nothing) => Ok(()),
             (_, FunctionPriorUse::Gradient) => match self.jitter > 0.0 {
                 true => Ok(()),
                 false => {
@@ -182,36 +181,11 @@ impl FunctionPrior {
     }
 }
 
-impl Prior {
-    /// A prior over functions, at 40 measurement points in every step; [`FunctionPrior::new`] sets their number.
-    ///
-    /// It is a type of its own, set by [`Bayesian::with_function_prior`]: a prior over weights is a setting of an algorithm,
-    /// which files contain and any model accepts, whereas this one needs a model that states its
-    /// [outputs](ModelOutputs), and its points may come from code.
-    ///
-    /// ```
-    /// use burn_bayes::Prior;
-    /// use burn_bayes::functional::{Kernel, MeasurementPoints};
-    ///
-    /// let points = MeasurementPoints::uniform(vec![-3.0], vec![3.0])?;
-    /// let functions = Prior::function("rbf(0.5) + linear".parse()?, points)?;
-    /// let weights = Prior::isotropic(0.01);
-    /// # Ok::<(), burn_bayes::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`FunctionPrior::new`].
-    pub fn function(kernel: Kernel, points: MeasurementPoints) -> Result<FunctionPrior> {
-        FunctionPrior::new(kernel, points, DEFAULT_COUNT)
-    }
-}
-
-impl<M, A> Bayesian<M, A>
-where
-    M: Module + ModuleDisplay + ModelOutputs + 'static,
-    A: Algorithm,
-{
+/// Adds a prior over functions to a wrapped model.
+///
+/// It is not a [`Prior`](burn_bayes::Prior): a prior over weights is a setting of an algorithm, which files contain and any
+/// model accepts, whereas this one needs a model that states its [outputs](ModelOutputs), and its points may come from code.
+pub trait WithFunctionPrior<M: ModelOutputs>: Sized {
     /// Adds a prior over functions to that over the weights, for a model whose features are a matrix with one point per
     /// row. A weak prior over the weights leaves the choice of the function to this one. A record contains only a hash of
     /// it: set it again to resume a training, whose first step fails without it.
@@ -219,7 +193,7 @@ where
     /// # Errors
     ///
     /// If the algorithm does not support priors over functions, or a setting is invalid.
-    pub fn with_function_prior(self, prior: FunctionPrior) -> Result<Self>
+    fn with_function_prior(self, prior: FunctionPrior) -> Result<Self>
     where
         M: ModelOutputs<Features = Tensor<2>>,
     {
@@ -231,21 +205,24 @@ where
     /// # Errors
     ///
     /// Those of [`with_function_prior`](Self::with_function_prior).
-    pub fn with_function_prior_on(
+    fn with_function_prior_on(
+        self,
+        prior: FunctionPrior,
+        features: impl Fn(Tensor<2>) -> M::Features + Send + Sync + 'static,
+    ) -> Result<Self>;
+}
+
+impl<M, A> WithFunctionPrior<M> for Bayesian<M, A>
+where
+    M: Module + ModuleDisplay + ModelOutputs + 'static,
+    A: Algorithm,
+{
+    fn with_function_prior_on(
         self,
         prior: FunctionPrior,
         features: impl Fn(Tensor<2>) -> M::Features + Send + Sync + 'static,
     ) -> Result<Self> {
         let used = self.algorithm().function_prior_use();
-        let has_rows = match used {
-            FunctionPriorUse::Curvature => true,
-            FunctionPriorUse::Gradient => false,
-            FunctionPriorUse::Nothing => {
-                let problem = "is over functions, which this algorithm does not support; use SLANG, VOGN, VON or VIFA, \
-                               or a prior over the weights";
-                return Err(Error::config("prior", problem));
-            }
-        };
         prior.validate()?;
         prior.check_divergence(used)?;
         let comparison = Comparison::<M> {
@@ -253,54 +230,34 @@ where
             gradients: OutputGradients::new(self.layout().clone()),
             layout: self.layout().clone(),
             noise: self.algorithm().setup().noise,
-            has_rows,
+            has_rows: used == FunctionPriorUse::Curvature,
         };
         comparison.check(self.template(), &features)?;
-        let hash = PriorHash::new(&comparison.prior.description());
-        Ok(self.with_function_terms(hash, |terms| {
-            terms.with_function(move |model: &M, proposal| {
-                comparison.terms(model, &features, proposal)
-            })
-        }))
-    }
-}
-
-impl<M, A> Bayesian<M, A>
-where
-    M: Module + ModuleDisplay + ModelOutputs<Input: ExampleBatch> + 'static,
-    A: FromCurvature,
-{
-    /// Uses the generalised Gauss–Newton matrix Σ JᵢᵀΛᵢJᵢ of a mini-batch as its curvature. In SLANG it replaces the
-    /// empirical Fisher information Σ gᵢgᵢᵀ, in VIFA the products of gradients and noise, from which the covariance is
-    /// learned. It does not depend on the residuals, and is exact for a model that is linear in its weights. It costs one
-    /// more backward pass for each output, and is not part of a record.
-    #[must_use]
-    pub fn with_gauss_newton(self) -> Self {
-        let layout = self.layout().clone();
-        let gradients = OutputGradients::<M>::new(layout.clone());
-        self.with_curvature_terms(|terms| {
-            terms.with_curvature(move |model: &M, batch: &M::Input, proposal: &Proposal| {
-                let features = M::features(without_autodiff(batch.clone()));
-                let rows = proposal.draws.iter().map(|draw| {
-                    let model = model_at(&layout, model, draw)?;
-                    let outputs = gradients.outputs(&model, &features)?;
-                    let roots = model.likelihood().curvature_roots(&outputs).into_iter();
-                    roots
-                        .map(|root| gradients.weighted(&model, &features, root))
-                        .collect::<Result<Vec<_>>>()
-                });
-                let rows: Vec<_> = rows.collect::<Result<_>>()?;
-                Ok(ExampleGradients::joined(
-                    rows.into_iter().flatten().collect(),
-                ))
-            })
+        self.with_prior_terms(ComparisonAt {
+            comparison,
+            features,
         })
     }
 }
 
-/// The model in inference mode, with the weights of a draw.
-fn model_at<M: Module>(layout: &Layout, model: &M, draw: &Draw) -> Result<M> {
-    Ok(layout.write(model.valid(), draw.weights.clone())?)
+/// A comparison with these features of the points.
+struct ComparisonAt<M: ModelOutputs, F> {
+    comparison: Comparison<M>,
+    features: F,
+}
+
+impl<M, F> PriorTerms<M> for ComparisonAt<M, F>
+where
+    M: Module + ModelOutputs + 'static,
+    F: Fn(Tensor<2>) -> M::Features + Send + Sync + 'static,
+{
+    fn description(&self) -> String {
+        self.comparison.prior.description()
+    }
+
+    fn terms(&self, model: &M, proposal: &Proposal) -> Result<FunctionTerms> {
+        self.comparison.terms(model, &self.features, proposal)
+    }
 }
 
 /// A model and the prior over its outputs.
@@ -313,8 +270,6 @@ struct Comparison<M: ModelOutputs> {
     has_rows: bool,
 }
 
-/// The default number of measurement points.
-const DEFAULT_COUNT: usize = 40;
 /// The default jitter.
 const JITTER: f64 = 1e-3;
 /// The stream of the measurement points; algorithms number their own streams from 1.

@@ -1,12 +1,13 @@
 //! The Laplace approximation with a prior over functions, against exact Gaussian-process regression.
 
+use burn_bayes::BayesianConfig;
+use burn_bayes::laplace::Linearized;
+use burn_bayes::methods::MeanStage;
+use burn_bayes::optimizer::FusedAdamConfig;
+
 use super::regression::{LEN, assert_variances, batch, line, prior as prior_of_lines};
 use super::*;
-use crate::BayesianConfig;
 use crate::functional::{FunctionPrediction, GaussianProcess, Points};
-use crate::laplace::Linearized;
-use crate::methods::MeanStage;
-use crate::optimizer::FusedAdamConfig;
 
 const ROWS: usize = 90;
 const NOISE_DEVIATION: f64 = 0.1;
@@ -40,7 +41,7 @@ fn compared(seed: u64, jitter: f64) -> [Comparison; 2] {
         .collect();
     let kernel: Kernel = "1.2*rbf(1.2)".parse().unwrap();
     let everywhere = MeasurementPoints::uniform(vec![-3.0], vec![3.0]).unwrap();
-    let prior = Prior::function(kernel.clone(), everywhere).unwrap();
+    let prior = FunctionPrior::new(kernel.clone(), everywhere, 40).unwrap();
     let prior = prior.with_jitter(jitter);
 
     let device = autodiff();
