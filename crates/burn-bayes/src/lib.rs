@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+#[doc(hidden)]
 pub mod algebra;
 #[cfg(feature = "train")]
 pub mod diagnostics;

@@ -67,6 +67,7 @@ pub struct FusedAdam {
     config: FusedAdamConfig,
 }
 
+#[doc(hidden)]
 /// The moments of [`FusedAdam`].
 #[derive(Clone, Debug)]
 pub struct FusedAdamState<const D: usize> {

@@ -40,7 +40,7 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::Tensor;
-pub use update::IvonStep;
+use update::IvonStep;
 
 use super::algorithm::{Draw, GradientPieces, MeanGradients, Proposal, StepId, Update, joined};
 use super::average::Average;

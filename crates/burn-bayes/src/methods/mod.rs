@@ -55,22 +55,21 @@ pub(crate) use draw_statistics::DrawStatistics;
 pub use function_terms::{DivergenceGradient, FunctionTerms};
 #[doc(hidden)]
 pub use iterate_schedule::IterateSchedule;
-pub use ivon::{Ivon, IvonConfig, IvonState, IvonStep};
+pub use ivon::{Ivon, IvonConfig};
 pub use mean_stage::MeanStage;
 #[doc(hidden)]
 pub use method_state::take_sum;
 pub use method_state::{Context, Gradients, Learns, MethodState, StagedConfig, Start};
-pub use natural::{Natural, NaturalConfig, NaturalSettings, NaturalStep};
 pub(crate) use rate::DECAY_POWER;
 pub use rate::Rate;
 pub use settings::{BayesianConfig, DefaultDraws, LearningRates, MethodConfig};
 pub use slang::{Slang, SlangConfig};
-pub use staged::{Staged, StagedUpdate};
-pub use stages::{StageSignal, StageUpdate};
+pub use staged::Staged;
+pub use stages::StageSignal;
 #[doc(hidden)]
 pub use start::orthogonal_rows;
 pub use start::{InitialDeviation, InitialMean, buffer, trained, updated};
 pub use swag::{Swag, SwagConfig};
-pub use vadam::{Vadam, VadamConfig, VadamState, VadamStep};
-pub use vifa::{Vifa, VifaConfig, VifaState};
+pub use vadam::{Vadam, VadamConfig};
+pub use vifa::{Vifa, VifaConfig};
 pub use von::{Curvature, Von, VonConfig};

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn_bayes_eval::Bounded;
-pub use update::NaturalStep;
+pub(super) use update::NaturalStep;
 
 use super::algorithm::{Draw, FunctionPriorUse, Proposal, StepId, Update};
 use super::average::Average;

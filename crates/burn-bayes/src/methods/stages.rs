@@ -29,8 +29,9 @@ use burn_bayes_graph::Layout;
 
 use self::adam::Adam;
 use self::entry_prior::EntryPrior;
+pub use self::signal::StageSignal;
+pub(super) use self::signal::StageUpdate;
 pub(crate) use self::signal::{StageEvent, averaged, with_function_gradient};
-pub use self::signal::{StageSignal, StageUpdate};
 use super::algorithm::{Setup, Stage, StepId, draw_noises};
 use super::average::{Average, Averaging, Iterate};
 use super::mean_stage::{MeanProgress, MeanStage};

@@ -34,6 +34,10 @@ class_row_metrics! {
 
 /// The expected calibration error of an epoch's rows, with 15 bins by default.
 ///
+/// The mean distance between confidence and accuracy, ECE = Σ_b (n_b/N) |accuracy_b − confidence_b| over bins b of equal
+/// width of the confidence max_c p̄_c. The sums of each bin are accumulated, so the result is the error of all rows; the
+/// mean of the errors per mini-batch would be larger.
+///
 /// ```
 /// use burn_bayes::metric::ExpectedCalibrationErrorMetric;
 ///
@@ -42,9 +46,7 @@ class_row_metrics! {
 /// ```
 pub type ExpectedCalibrationErrorMetric = WholeSetMetric<ExpectedCalibrationError>;
 
-/// The mean distance between confidence and accuracy, ECE = Σ_b (n_b/N) |accuracy_b − confidence_b| over bins b of equal
-/// width of the confidence max_c p̄_c. The sums of each bin are accumulated, so the result is the error of all rows; the
-/// mean of the errors per mini-batch would be larger.
+/// The score of [`ExpectedCalibrationErrorMetric`].
 #[derive(Clone, Debug)]
 pub struct ExpectedCalibrationError {
     /// Per bin Σ (accuracy − confidence) over its rows.
@@ -101,10 +103,12 @@ impl SetScore for ExpectedCalibrationError {
 }
 
 /// The smooth calibration error of an epoch's rows.
-pub type SmoothCalibrationErrorMetric = WholeSetMetric<SmoothCalibrationError>;
-
+///
 /// The distance between confidence and accuracy without bins: the differences of correctness and confidence are smoothed
 /// by a kernel, whose bandwidth is the error itself (Błasiok and Nakkiran 2023). Needs the rows of a whole epoch.
+pub type SmoothCalibrationErrorMetric = WholeSetMetric<SmoothCalibrationError>;
+
+/// The score of [`SmoothCalibrationErrorMetric`].
 #[derive(Clone, Debug, Default)]
 pub struct SmoothCalibrationError {
     probabilities: Vec<f64>,
@@ -139,8 +143,7 @@ impl SetScore for SmoothCalibrationError {
 }
 
 /// The mean intersection over union of an epoch's rows, the usual score of segmentations.
-pub type MeanIntersectionOverUnionMetric = WholeSetMetric<MeanIntersectionOverUnion>;
-
+///
 /// The overlap of predicted and true regions, averaged over classes; a row is a pixel.
 ///
 /// With n_yc the number of rows of class y predicted as class c = argmax p̄:
@@ -149,6 +152,9 @@ pub type MeanIntersectionOverUnionMetric = WholeSetMetric<MeanIntersectionOverUn
 ///
 /// and the mean runs over the classes that occur as a label or as a prediction. The counts are
 /// accumulated; the pixels are not kept.
+pub type MeanIntersectionOverUnionMetric = WholeSetMetric<MeanIntersectionOverUnion>;
+
+/// The score of [`MeanIntersectionOverUnionMetric`].
 #[derive(Clone, Debug, Default)]
 pub struct MeanIntersectionOverUnion {
     counts: Option<ConfusionMatrix>,

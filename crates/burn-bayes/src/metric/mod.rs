@@ -37,22 +37,18 @@ pub(crate) mod testing;
 mod uncertainty;
 
 pub use classification::{
-    AverageNll, AverageNllMetric, Brier, BrierMetric, ExpectedCalibrationError,
-    ExpectedCalibrationErrorMetric, MeanIntersectionOverUnion, MeanIntersectionOverUnionMetric,
-    SmoothCalibrationError, SmoothCalibrationErrorMetric,
+    AverageNllMetric, BrierMetric, ExpectedCalibrationErrorMetric, MeanIntersectionOverUnionMetric,
+    SmoothCalibrationErrorMetric,
 };
 pub use epoch::{RowMeanMetric, WholeSetMetric};
 pub use regression::{
-    Crps, CrpsMetric, IntervalCoverage, IntervalCoverageMetric, IntervalScore, IntervalScoreMetric,
-    MixtureNll, MixtureNllMetric, RmseOfMean, RmseOfMeanMetric,
+    CrpsMetric, IntervalCoverageMetric, IntervalScoreMetric, MixtureNllMetric, RmseOfMeanMetric,
 };
 pub use score::{Caption, RowScore, SetScore};
-pub use selective::{
-    AreaUnderRiskCoverage, AreaUnderSparsificationError, RiskCoverageMetric, SparsificationMetric,
-};
+pub use selective::{RiskCoverageMetric, SparsificationMetric};
 pub use uncertainty::{
-    ExpectedEntropy, ExpectedEntropyMetric, ModelDisagreement, ModelDisagreementMetric,
-    MutualInformation, MutualInformationMetric, PredictiveEntropy, PredictiveEntropyMetric,
+    ExpectedEntropyMetric, ModelDisagreementMetric, MutualInformationMetric,
+    PredictiveEntropyMetric,
 };
 
 #[cfg(test)]

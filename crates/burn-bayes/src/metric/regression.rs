@@ -90,6 +90,8 @@ macro_rules! with_target_scale {
 /// The root mean squared error of the average of the draws, √((1/N) Σ_r ((1/S) Σ_s f_sr − y_r)²), in the unit of the
 /// target. The root is taken over all rows of the epoch.
 ///
+/// The root of the mean squared error.
+///
 /// ```
 /// use burn_bayes_eval::TargetScale;
 /// use burn_bayes::metric::RmseOfMeanMetric;
@@ -100,7 +102,7 @@ macro_rules! with_target_scale {
 /// ```
 pub type RmseOfMeanMetric = WholeSetMetric<RmseOfMean>;
 
-/// The root of the mean squared error.
+/// The score of [`RmseOfMeanMetric`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RmseOfMean {
     observation: Observation,

@@ -9,9 +9,11 @@ use super::score::{Caption, SetScore};
 use crate::likelihood::{ClassificationDraws, RegressionDraws};
 
 /// The area under the risk–coverage curve of an epoch's rows.
+///
+/// The mean error rate of the most certain rows, over all numbers of rows, ranked by 1 − max_c p̄_c.
 pub type RiskCoverageMetric = WholeSetMetric<AreaUnderRiskCoverage>;
 
-/// The mean error rate of the most certain rows, over all numbers of rows, ranked by 1 − max_c p̄_c.
+/// The score of [`RiskCoverageMetric`].
 #[derive(Clone, Debug, Default)]
 pub struct AreaUnderRiskCoverage {
     uncertainties: Vec<f64>,
@@ -40,14 +42,16 @@ impl SetScore for AreaUnderRiskCoverage {
 }
 
 /// The area under the sparsification error of an epoch's rows, for absolute errors; NaN if all errors are zero.
-pub type SparsificationMetric = WholeSetMetric<AreaUnderSparsificationError>;
-
+///
 /// Whether the draws disagree where the average prediction is wrong: the excess of the error curve over that of the
 /// best order.
 ///
 /// Rows are ranked by the variance of their draws. With the k most certain of n rows kept, r_k is their mean absolute
 /// error, and r*_k that of the k rows with the smallest errors: AUSE = (1/n) Σ_k (r_k − r*_k)/r_n. It depends neither on
 /// the noise, if that is the same for all rows, nor on the unit of the targets.
+pub type SparsificationMetric = WholeSetMetric<AreaUnderSparsificationError>;
+
+/// The score of [`SparsificationMetric`].
 #[derive(Clone, Debug, Default)]
 pub struct AreaUnderSparsificationError {
     variances: Vec<f64>,

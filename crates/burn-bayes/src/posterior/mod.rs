@@ -27,7 +27,9 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 
-pub use self::dense::{DenseGaussian, linear_regression_posterior};
+pub use self::dense::DenseGaussian;
+#[doc(hidden)]
+pub use self::dense::linear_regression_posterior;
 pub use self::divergence::GaussianDistance;
 pub use self::factor::{DENSE_LIMIT, FactorPosterior, FormKind};
 pub(crate) use self::form::CovarianceTerms;
@@ -36,10 +38,12 @@ pub use self::model_state::ModelState;
 pub(crate) use self::model_state::unshared;
 #[doc(hidden)]
 pub use self::model_state::{changing, running};
+#[doc(hidden)]
 pub use self::nearest::NearestGaussian;
 pub use self::point::PointPosterior;
 pub(crate) use self::precision::{PrecisionDraws, precision_draws};
 pub(crate) use self::settings::hash_of_settings;
+#[doc(hidden)]
 pub use self::storage::FORMAT_VERSION;
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;

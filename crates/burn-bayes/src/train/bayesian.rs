@@ -89,6 +89,7 @@ pub struct Bayesian<M: Module, A: Algorithm> {
 pub const MAX_REJECTIONS: u32 = 10;
 
 /// Default number of draws averaged in validation.
+#[doc(hidden)]
 pub const DEFAULT_PREDICTION_DRAWS: usize = 10;
 
 impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {

@@ -6,9 +6,7 @@ use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes::algebra::{Cholesky, SquareMatrix, SymmetricEigen};
 use burn_bayes::graph::ExampleGradients;
-use burn_bayes::methods::{
-    Algorithm, FromExamples, InitialMean, NaturalStep, Rate, Slang, StagedUpdate, StepId, Update,
-};
+use burn_bayes::methods::{Algorithm, FromExamples, InitialMean, Rate, Slang, StepId, Update};
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::{BayesianConfig, ExampleLoss, FactorPosterior, Prior, SlangConfig};
 use proptest::prelude::*;
@@ -52,7 +50,7 @@ fn rows(count: usize, len: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-fn update(slang: &Slang, step: u64, rows: &[Vec<f32>]) -> Update<StagedUpdate<NaturalStep>> {
+fn update(slang: &Slang, step: u64, rows: &[Vec<f32>]) -> Update<<Slang as Algorithm>::ClosedForm> {
     let proposal = slang.propose(StepId { step, pass: 0 }).unwrap();
     let len = slang.setup().layout.len();
     let sets = rows
