@@ -11,7 +11,6 @@ use std::error::Error;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::TrainStep;
-use burn_bayes::BayesianConfig;
 use burn_bayes::function_prior::FunctionPrior;
 use burn_bayes::functional::{
     FunctionPrediction, GaussianProcess, Kernel, MarginalLikelihood, MeasurementPoints, Points,
@@ -19,6 +18,7 @@ use burn_bayes::functional::{
 use burn_bayes::laplace::Linearized;
 use burn_bayes::methods::{MeanStage, Rate, Slang};
 use burn_bayes::prelude::*;
+use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
 
 const ROWS: usize = 90;

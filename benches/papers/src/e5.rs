@@ -8,11 +8,11 @@
 use std::path::Path;
 
 use burn::train::Interrupter;
-use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{Averaging, InitialDeviation, InitialMean, LogisticPosterior, Rate};
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
 use burn_bayes::train::{RateSchedule, Trainer, Unobserved};
+use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;

@@ -10,13 +10,13 @@ use burn::module::Module;
 use burn::optim::decay::WeightDecayConfig;
 use burn::tensor::Device;
 use burn::train::TrainStep;
-use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{
     Algorithm, BatchEnsembleConfig, IvonConfig, LearningRates, MethodConfig, SamplingSchedule,
     SghmcConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Gather, Trainer, TrainerModel, Unobserved};
+use burn_bayes::{BayesianConfig, FusedAdamConfig};
 
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::jobs::{Job, Key, Measures};
