@@ -9,8 +9,8 @@ use std::error::Error;
 
 use burn::tensor::Device;
 use burn::train::TrainStep;
-use burn_bayes::BayesianConfig;
 use burn_bayes::prelude::*;
+use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_examples::{
     Arguments, ClassBatch, ClassScores, Classifier, Glyphs, class_loader, is_smoke,
 };

@@ -11,10 +11,10 @@ use std::error::Error;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::TrainStep;
-use burn_bayes::BayesianConfig;
 use burn_bayes::laplace::Linearized;
 use burn_bayes::methods::{MeanStage, Rate, Slang};
 use burn_bayes::prelude::*;
+use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 // ANCHOR: imports
 use burn_bayes_contrib::function_prior::{FunctionPrior, WithFunctionPrior};
 use burn_bayes_contrib::functional::{

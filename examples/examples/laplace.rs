@@ -15,6 +15,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::TrainStep;
 use burn_bayes::laplace::{Laplace, Linearized, PriorSharing, Structure};
 use burn_bayes::prelude::*;
+use burn_bayes::{FusedAdamConfig, Noise};
 use burn_bayes_data::{gap_function, gap_regression};
 use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
 

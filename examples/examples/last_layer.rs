@@ -11,8 +11,8 @@ use burn::module::{Module, ParamGroup};
 use burn::tensor::Device;
 use burn::tensor::activation::softmax;
 use burn::train::{Learner, SupervisedTraining, metric::LossMetric};
-use burn_bayes::BayesianConfig;
 use burn_bayes::prelude::*;
+use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_examples::{
     Arguments, ClassBatch, ClassScores, Classifier, EpochLines, Glyphs, class_loader, is_smoke,
 };

@@ -18,7 +18,6 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::tensor::Device;
 use burn::tensor::activation::softmax;
 use burn::train::TrainStep;
-use burn_bayes::BayesianConfig;
 use burn_bayes::eval::{
     ClassProbabilities, HeldOut, LabelledProbabilities, ReliabilityDiagram, Temperature, accuracy,
     nll,
@@ -26,6 +25,7 @@ use burn_bayes::eval::{
 use burn_bayes::laplace::{Laplace, Linearized, PriorSharing, Structure};
 use burn_bayes::methods::{InitialDeviation, IvonConfig, LearningRates, MeanStage};
 use burn_bayes::prelude::*;
+use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use burn_bayes_examples::{
     Arguments, Domain, Sentence, SentenceBatch, SentenceNet, Sentences, is_smoke, probabilities_of,
     sentence_loader,

@@ -18,7 +18,6 @@ use burn::train::metric::{AccuracyMetric, LossMetric};
 use burn::train::{
     Learner, LearnerSummary, MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining,
 };
-use burn_bayes::BayesianConfig;
 use burn_bayes::eval::{TargetScale, variation_ratio};
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::metric::{
@@ -27,6 +26,7 @@ use burn_bayes::metric::{
     RmseOfMeanMetric, RowMeanMetric, RowScore,
 };
 use burn_bayes::prelude::*;
+use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use burn_bayes_examples::{
     Activation, Arguments, Classifier, EpochLines, Glyphs, RealBatch, Regressor, ToBatch,
     class_loader, is_smoke,

@@ -13,13 +13,13 @@ use burn::lr_scheduler::LrScheduler;
 use burn::module::ParamGroup;
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::BayesianConfig;
 use burn_bayes::eval::{
     GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, mixture_nll, rmse,
 };
 use burn_bayes::methods::{Algorithm, InitialDeviation, Rate};
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Gather, RateSchedule};
+use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use burn_bayes_data::{ColumnScale, Scaler, Scaling, gap_regression, partition};
 use burn_bayes_examples::{Activation, Arguments, RealBatch, Regressor, ToBatch, is_smoke};
 

@@ -14,8 +14,8 @@ use burn::tensor::Device;
 use burn::tensor::activation::softmax;
 use burn::train::metric::{AccuracyMetric, LossMetric};
 use burn::train::{InferenceStep, Learner, LearnerModel, SupervisedTraining, TrainStep};
-use burn_bayes::BayesianConfig;
 use burn_bayes::prelude::*;
+use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_examples::{
     Arguments, ClassBatch, ClassRow, ClassScores, Classifier, EpochLines, Glyphs, class_loader,
     is_smoke,

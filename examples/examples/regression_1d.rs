@@ -14,9 +14,9 @@ use burn::module::Module;
 use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::BayesianConfig;
 use burn_bayes::graph::CapturedModel;
 use burn_bayes::prelude::*;
+use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use burn_bayes_examples::{Activation, Arguments, Regressor, ToBatch, is_smoke};
 use plotters::prelude::*;
 

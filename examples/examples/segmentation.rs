@@ -19,7 +19,6 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
 use burn::train::metric::AccuracyMetric;
 use burn::train::{Learner, SupervisedTraining};
-use burn_bayes::BayesianConfig;
 use burn_bayes::eval::{
     ClassificationTotals, DrawProbabilities, EvalError, PatchTotals, RankingTotals,
     mutual_information, predictive_entropy,
@@ -28,6 +27,7 @@ use burn_bayes::metric::{
     ExpectedCalibrationErrorMetric, MeanIntersectionOverUnionMetric, MutualInformationMetric,
 };
 use burn_bayes::prelude::*;
+use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_examples::{
     Arguments, EpochLines, SegmentationBatch, SegmentationBatcher, SegmentationNet, ShapeImage,
     Shapes, is_smoke, probabilities_of,

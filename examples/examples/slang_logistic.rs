@@ -10,9 +10,9 @@ use std::error::Error;
 
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{InitialDeviation, InitialMean, Rate};
 use burn_bayes::prelude::*;
+use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use burn_bayes_data::{Dataset, LinearModelConfig};
 use burn_bayes_examples::{Arguments, LogisticRegressor, ToBatch, is_smoke};
 

@@ -13,11 +13,11 @@ use std::error::Error;
 use burn::tensor::Device;
 use burn::train::metric::LossMetric;
 use burn::train::{Learner, SupervisedTraining};
-use burn_bayes::BayesianConfig;
 use burn_bayes::methods::MeanStage;
 use burn_bayes::metric::ModelDisagreementMetric;
 use burn_bayes::prelude::*;
 use burn_bayes::train::StagedLearningRate;
+use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_examples::{
     Arguments, ClassBatch, ClassScores, Classifier, EpochLines, Glyphs, class_loader, is_smoke,
 };

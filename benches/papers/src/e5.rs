@@ -8,11 +8,11 @@
 use std::path::Path;
 
 use burn::train::Interrupter;
-use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{Averaging, InitialDeviation, InitialMean, Rate};
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
 use burn_bayes::train::{RateSchedule, Trainer, Unobserved};
+use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_contrib::methods::LogisticPosterior;
 use serde::Serialize;
 

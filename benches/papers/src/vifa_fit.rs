@@ -4,12 +4,12 @@ use burn::grad_clipping::GradientClippingConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::train::Interrupter;
-use burn_bayes::BayesianConfig;
 use burn_bayes::methods::Rate;
 use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, InitialMean, MeanStage};
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
 use burn_bayes::train::{RateSchedule, Trainer, Unobserved, VifaPart};
+use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;

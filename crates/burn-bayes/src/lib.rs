@@ -23,6 +23,8 @@ pub mod predict;
 pub mod prior;
 mod recorded;
 #[cfg(feature = "train")]
+mod supervised;
+#[cfg(feature = "train")]
 pub mod train;
 #[cfg(feature = "train")]
 mod verdict;
@@ -54,13 +56,17 @@ pub use predict::Predictor;
 #[doc(no_inline)]
 pub use prior::Prior;
 #[cfg(feature = "train")]
+pub use supervised::{Fit, Fitted, Inputs, PREDICTION_DRAWS, Supervised};
+#[cfg(feature = "train")]
 #[doc(no_inline)]
 pub use train::{Bayesian, ExampleLoss};
 
 /// What most programs need.
 pub mod prelude {
     #[cfg(feature = "train")]
-    pub use crate::{Bayesian, ExampleLoss, GaussianNll, Predictor};
+    pub use crate::likelihood::Likelihood;
+    #[cfg(feature = "train")]
+    pub use crate::{Bayesian, Fit, Fitted, Predictor, Supervised};
     pub use crate::{BayesianConfig, SlangConfig, SwagConfig, VifaConfig};
-    pub use crate::{ExampleBatch, FactorPosterior, FusedAdamConfig, Noise, Posterior, Prior};
+    pub use crate::{ExampleBatch, FactorPosterior, Posterior, Prior};
 }

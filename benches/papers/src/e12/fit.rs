@@ -4,10 +4,10 @@ use burn::module::Module;
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
-use burn_bayes::BayesianConfig;
 use burn_bayes::eval::{DrawProbabilities, LabelledProbabilities, accuracy, nll};
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Trainer, TrainerModel, Unobserved};
+use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::{Result, TabularError};

@@ -5,11 +5,11 @@ use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::optim::decay::WeightDecayConfig;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
-use burn_bayes::BayesianConfig;
 use burn_bayes::eval::DrawProbabilities;
 use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, MeanStage, Vifa};
 use burn_bayes::prelude::*;
 use burn_bayes::train::{StagedLearningRate, Trainer, TrainerModel, Unobserved};
+use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use burn::train::{Interrupter, TrainStep};
-use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{FromGradients, MethodConfig};
 use burn_bayes::posterior::{DenseGaussian, FormKind};
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Trainer, Unobserved};
+use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_contrib::methods::NagvacConfig;
 use serde::Serialize;
 

@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use burn::tensor::activation::softmax;
-use burn::tensor::{DType, ExecutionError, Int, Tensor, TensorReadError, Transaction};
+use burn::tensor::{DType, Device, ExecutionError, Int, Tensor, TensorReadError, Transaction};
 use burn::train::ClassificationOutput;
 use burn::train::metric::Adaptor;
 use burn_bayes_eval::{ClassProbabilities, DrawProbabilities, LabelledProbabilities};
 
-use super::refused;
+use super::family::Likelihood;
+use super::{no_such_metric, refused};
 
 /// Class probabilities of one batch under several draws of the weights, and the true classes.
 ///
@@ -36,6 +37,8 @@ pub struct ClassificationDraws {
     probabilities: Tensor<3>,
     targets: Tensor<1, Int>,
     read: Arc<OnceLock<LabelledDraws>>,
+    /// The likelihood of a model without classes.
+    refused: Option<Likelihood>,
 }
 
 /// [`ClassificationDraws`] on the host, checked.
@@ -55,6 +58,20 @@ impl ClassificationDraws {
             probabilities,
             targets,
             read: Arc::default(),
+            refused: None,
+        }
+    }
+
+    /// Those of a model without classes, which cannot be read.
+    pub(super) fn refused(likelihood: &Likelihood) -> Self {
+        let device = Device::default();
+        let empty = Self::new(
+            Tensor::zeros([1, 0, 1], &device),
+            Tensor::zeros([0], &device),
+        );
+        Self {
+            refused: Some(likelihood.clone()),
+            ..empty
         }
     }
 
@@ -78,7 +95,7 @@ impl ClassificationDraws {
         Self {
             probabilities: self.probabilities.without_autodiff(),
             targets: self.targets.without_autodiff(),
-            read: self.read,
+            ..self
         }
     }
 
@@ -88,6 +105,9 @@ impl ClassificationDraws {
     ///
     /// The device failed, a row is not a distribution over the classes, or a target is not a class.
     pub fn read(&self) -> Result<&LabelledDraws, TensorReadError> {
+        if let Some(likelihood) = &self.refused {
+            return Err(no_such_metric("classes", likelihood));
+        }
         if let Some(read) = self.read.get() {
             return Ok(read);
         }

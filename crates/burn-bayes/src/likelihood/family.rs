@@ -78,6 +78,39 @@ impl Likelihood {
         }
     }
 
+    /// β of each target, or the one of all, if the likelihood has known noise.
+    pub fn noise_precisions(&self) -> Option<&[f64]> {
+        match self {
+            Self::Gaussian { noise_precision } => Some(std::slice::from_ref(noise_precision)),
+            Self::GaussianTargets { noise_precisions } => Some(noise_precisions),
+            _ => None,
+        }
+    }
+
+    /// With these instead of the [noise precisions](Self::noise_precisions) that it has, if it has as many.
+    #[must_use]
+    pub fn with_noise_precisions(mut self, precisions: &[f64]) -> Self {
+        match (&mut self, precisions) {
+            (Self::Gaussian { noise_precision }, [precision]) => *noise_precision = *precision,
+            (Self::GaussianTargets { noise_precisions }, _)
+                if noise_precisions.len() == precisions.len() =>
+            {
+                noise_precisions.copy_from_slice(precisions);
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// The number of classes of a model of this number of outputs; `None` if the targets are no classes.
+    pub fn classes(&self, outputs: usize) -> Option<usize> {
+        match self {
+            Self::Categorical => Some(outputs),
+            Self::Ordinal => Some(outputs + 1),
+            _ => None,
+        }
+    }
+
     /// The loss −log p(y | f) of each row, `[M]`, in nats, without log y! of counts, which does not depend on the
     /// weights.
     ///

@@ -11,23 +11,17 @@
 //! [`MixtureNllMetric`](crate::metric::MixtureNllMetric) takes β and reports the negative
 //! log-likelihood of the mixture.
 
-use std::fmt::Display;
-use std::ops::RangeInclusive;
-
 use burn::tensor::{ExecutionError, Int, Tensor};
 use burn::train::metric::{
     AccuracyInput, Adaptor, ConfusionStatsInput, LossInput, PerplexityInput, TopKAccuracyInput,
 };
 use burn::train::{ClassificationOutput, ItemLazy, RegressionOutput};
-use burn_bayes_eval::{TargetedMixture, most_likely_noise_precision};
 
 use super::classification_draws::{ClassificationDraws, probabilities_of};
 use super::family::Likelihood;
 use super::output::LikelihoodMixture;
 use super::regression_draws::RegressionDraws;
-use crate::error::{Error, Result};
 use crate::kernels::composed::at_least;
-use crate::methods::checks::positive;
 
 /// An output that can be averaged over draws of the weights.
 ///
@@ -49,6 +43,11 @@ pub trait MixDraws: Sized {
     /// the mean weights, which costs a forward pass for each batch.
     fn row_losses(mixtures: [&Self::Mixture; 2]) -> Option<[Tensor<1>; 2]> {
         let _ = mixtures;
+        None
+    }
+
+    /// The true class of each row, `[rows]`. `None`, the default, if the targets are no classes.
+    fn classes(&self) -> Option<Tensor<1, Int>> {
         None
     }
 }
@@ -102,6 +101,10 @@ impl MixDraws for ClassificationOutput {
     fn row_losses(mixtures: [&ClassificationMixture; 2]) -> Option<[Tensor<1>; 2]> {
         Some(mixtures.map(ClassificationMixture::row_losses))
     }
+
+    fn classes(&self) -> Option<Tensor<1, Int>> {
+        Some(self.targets.clone())
+    }
 }
 
 impl MixStacked for ClassificationOutput {
@@ -118,7 +121,7 @@ impl MixStacked for ClassificationOutput {
 }
 
 impl ClassificationMixture {
-    fn new(draw_probabilities: Tensor<3>, targets: Tensor<1, Int>) -> Self {
+    pub(super) fn new(draw_probabilities: Tensor<3>, targets: Tensor<1, Int>) -> Self {
         let draws = ClassificationDraws::new(draw_probabilities.clone(), targets.clone());
         // The floor keeps Burn's metrics finite if every draw gives the class probability zero.
         let output = at_least(draws.average(), f32::MIN_POSITIVE).log();
@@ -320,45 +323,6 @@ impl ItemLazy for RegressionMixture {
 }
 
 impl RegressionMixture {
-    /// The noise precision β within `bounds` under which the true values are most likely, if these rows were not
-    /// trained on: the residuals of training rows underestimate the noise. Each of several targets of a row has its
-    /// own mixture.
-    ///
-    /// ```
-    /// use burn::tensor::{Device, Tensor};
-    /// use burn::train::RegressionOutput;
-    /// use burn_bayes::likelihood::MixDraws;
-    ///
-    /// let device = Device::default();
-    /// let draw = || {
-    ///     let outputs = Tensor::from_data([[1.0], [2.0]], &device);
-    ///     let targets = Tensor::from_data([[0.0], [5.0]], &device);
-    ///     RegressionOutput::new(Tensor::zeros([1], &device), outputs, targets)
-    /// };
-    /// // As `Bayesian::predict` and `Predictor::predict` return it.
-    /// let held_out = MixDraws::mix(vec![draw(), draw()]);
-    /// // Errors of 1 and 3: 1/β = (1² + 3²)/2.
-    /// let beta = held_out.most_likely_noise_precision(1e-3..=1e3)?;
-    /// assert!((beta - 0.2).abs() < 1e-6);
-    /// # Ok::<(), burn_bayes::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If a prediction or a true value is not finite, or the bounds are not finite numbers above zero in increasing
-    /// order.
-    pub fn most_likely_noise_precision(&self, bounds: RangeInclusive<f64>) -> Result<f64> {
-        positive("bounds", *bounds.start())?;
-        let unusable = |error: &dyn Display| Error::numerical(error.to_string());
-        let draws = self.draws.read().map_err(|error| unusable(&error))?;
-        let mixture = draws.mixture(*bounds.start());
-        let mixture = mixture.map_err(|error| unusable(&error))?;
-        let held_out = TargetedMixture::new(&mixture, draws.targets());
-        let held_out = held_out.map_err(|error| unusable(&error))?;
-        most_likely_noise_precision(&held_out, bounds)
-            .map_err(|error| Error::config("bounds", error.to_string()))
-    }
-
     fn averaged(&self) -> RegressionOutput {
         RegressionOutput::new(self.loss.clone(), self.output.clone(), self.targets.clone())
     }

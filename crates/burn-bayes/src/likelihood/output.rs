@@ -3,12 +3,23 @@
 //! The predictive distribution is the mixture p(y) = (1/S) Σ_s p(y | f_s), so its loss is
 //! −log p(y) = log S − log Σ_s exp(−ℓ_s), with ℓ_s the loss of draw s.
 
-use burn::tensor::{ExecutionError, Tensor};
+use burn::tensor::{ExecutionError, Int, Tensor};
 use burn::train::ItemLazy;
-use burn::train::metric::{Adaptor, LossInput};
+use burn::train::metric::{
+    AccuracyInput, Adaptor, ConfusionStatsInput, LossInput, PerplexityInput, TopKAccuracyInput,
+};
 
+use burn_bayes_eval::{
+    EvalError, GaussianMixture, NoisePrecision, TargetedMixture, most_likely_noise_precision,
+};
+
+use super::classification_draws::ClassificationDraws;
 use super::family::Likelihood;
-use super::mixture::{MixDraws, MixStacked};
+use super::mixture::{ClassificationMixture, MixDraws, MixStacked};
+use super::prediction::Prediction;
+use super::regression_draws::RegressionDraws;
+use crate::error::{Error, Result};
+use crate::kernels::composed::to_host;
 
 /// What a model with one of the [likelihoods](Likelihood) returns from its training and validation steps.
 ///
@@ -76,26 +87,23 @@ impl Adaptor<LossInput> for LikelihoodOutput {
     }
 }
 
-/// The mixture of the predictive distributions of several draws of the weights.
+/// The mixture of the predictive distributions of several draws of the weights, and the true values.
 #[derive(Clone, Debug)]
 pub struct LikelihoodMixture {
     /// The mean negative log-likelihood of the mixture, `[1]`, in nats.
     pub loss: Tensor<1>,
-    /// The outputs of each draw, `[draws, rows, outputs]`.
-    pub draw_outputs: Tensor<3>,
+    /// The predictive distribution.
+    pub prediction: Prediction,
     /// The true values, or one-hot encoded classes, `[rows, targets]`.
     pub targets: Tensor<2>,
-    /// The likelihood of the targets, given the outputs.
-    pub likelihood: Likelihood,
 }
 
 impl LikelihoodMixture {
     pub(super) fn new(likelihood: Likelihood, draw_outputs: Tensor<3>, targets: Tensor<2>) -> Self {
         let mut mixture = Self {
             loss: Tensor::zeros([1], &draw_outputs.device()),
-            draw_outputs,
+            prediction: Prediction::new(likelihood, draw_outputs),
             targets,
-            likelihood,
         };
         mixture.loss = mixture.row_losses().mean();
         mixture
@@ -103,8 +111,9 @@ impl LikelihoodMixture {
 
     /// The negative log-likelihood of the mixture for each row, `[rows]`; with several targets, their joint one.
     pub(super) fn row_losses(&self) -> Tensor<1> {
-        let losses = self.of_draws(|outputs| {
-            let losses = self.likelihood.losses(outputs, self.targets.clone());
+        let likelihood = self.prediction.likelihood();
+        let losses = self.prediction.of_draws(|outputs| {
+            let losses = likelihood.losses(outputs, self.targets.clone());
             losses.unsqueeze_dim(1)
         });
         // [draws, rows, 1] → log-sum-exp over draws, without overflow.
@@ -115,31 +124,115 @@ impl LikelihoodMixture {
         rows.squeeze_dim::<2>(0).squeeze_dim(1)
     }
 
-    /// The expectation of the targets, `[rows, targets]`: means, rates, or the probabilities of classes or labels.
-    pub fn mean(&self) -> Tensor<2> {
-        let means = self.of_draws(|outputs| self.likelihood.mean(outputs));
-        means.mean_dim(0).squeeze_dim(0)
+    /// The likelihood with the noise precisions under which the true values are most likely, if these rows were not
+    /// trained on: the residuals of training rows underestimate the noise. They are at least half of 1/variance of the true
+    /// values, and at most a million times that.
+    ///
+    /// ```
+    /// use burn::tensor::{Device, Tensor};
+    /// use burn_bayes::likelihood::{Likelihood, LikelihoodOutput, MixDraws};
+    ///
+    /// let column = |values: [f32; 2]| Tensor::from_data(values.map(|value| [value]), &Device::default());
+    /// let guess = Likelihood::Gaussian { noise_precision: 1.0 };
+    /// let output = LikelihoodOutput::new(guess, column([1.0, 2.0]), column([0.0, 5.0]));
+    /// // As `Bayesian::predict` and `Predictor::predict` return it.
+    /// let held_out = MixDraws::mix(vec![output.clone(), output]);
+    /// // Errors of 1 and 3: 1/β = (1² + 3²)/2.
+    /// let likelihood = held_out.most_likely_noise()?;
+    /// assert!((likelihood.noise_precisions().unwrap()[0] - 0.2).abs() < 1e-6);
+    /// # Ok::<(), burn_bayes::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the likelihood has no noise precisions, a prediction or a true value is not finite, or all true values are equal.
+    pub fn most_likely_noise(&self) -> Result<Likelihood> {
+        let likelihood = self.prediction.likelihood();
+        let units = unit_precisions(likelihood, &self.targets)?;
+        let [draws, _, width] = self.prediction.draw_outputs().dims();
+        let all = [
+            to_host(self.prediction.draw_means()),
+            to_host(self.targets.clone()),
+        ];
+        let precision = |(group, unit): (usize, &f64)| {
+            let [means, targets] = all.each_ref().map(|values| -> Vec<f64> {
+                let values = values.iter().copied().enumerate();
+                let own = values.filter(|(at, _)| units.len() == 1 || at % width == group);
+                own.map(|(_, value)| value).collect()
+            });
+            let any = NoisePrecision::Shared(*unit);
+            let mixture = GaussianMixture::new(means, draws, targets.len(), any)?;
+            let bounds = BOUNDS.0 * unit..=BOUNDS.1 * unit;
+            most_likely_noise_precision(&TargetedMixture::new(&mixture, &targets)?, bounds)
+        };
+        let precisions = units.iter().enumerate().map(precision);
+        let precisions = precisions.collect::<Result<Vec<f64>, EvalError>>();
+        let precisions = precisions.map_err(|error| Error::numerical(error.to_string()))?;
+        Ok(likelihood.clone().with_noise_precisions(&precisions))
     }
 
-    /// The variance of the targets that remains with known weights: the average over draws, `[rows, targets]`.
-    pub fn aleatoric_variance(&self) -> Tensor<2> {
-        let variances = self.of_draws(|outputs| self.likelihood.variance(outputs));
-        variances.mean_dim(0).squeeze_dim(0)
+    /// For classes: what their metrics read.
+    fn classified(&self) -> Option<ClassificationMixture> {
+        let likelihood = self.prediction.likelihood();
+        let classes = labels(likelihood, &self.targets)?;
+        Some(ClassificationMixture::new(
+            self.prediction.draw_means(),
+            classes,
+        ))
     }
 
-    /// The variance of the draws' means, `[rows, targets]`.
-    pub fn epistemic_variance(&self) -> Tensor<2> {
-        let means = self.of_draws(|outputs| self.likelihood.mean(outputs));
-        let average = means.clone().mean_dim(0);
-        (means - average).square().mean_dim(0).squeeze_dim(0)
+    /// For a metric of classes.
+    ///
+    /// # Panics
+    ///
+    /// If the targets are none: Burn's metrics have no errors.
+    fn expect_classes(&self) -> ClassificationMixture {
+        self.classified().unwrap_or_else(|| {
+            let likelihood = self.prediction.likelihood();
+            panic!(
+                "a metric of classes is registered for a model whose likelihood is {likelihood:?}"
+            )
+        })
     }
+}
 
-    /// A function of the outputs of every draw, `[draws, rows, …]`.
-    fn of_draws(&self, function: impl Fn(Tensor<2>) -> Tensor<2>) -> Tensor<3> {
-        let [draws, ..] = self.draw_outputs.dims();
-        let outputs = |draw| self.draw_outputs.clone().narrow(0, draw, 1).squeeze_dim(0);
-        Tensor::stack((0..draws).map(|draw| function(outputs(draw))).collect(), 0)
+/// The bounds of noise precisions, in units of 1/variance of the targets: outside of them, the network has learned
+/// nothing, or fits exactly.
+const BOUNDS: (f64, f64) = (0.5, 1e6);
+
+/// 1/variance of the targets, of each or of all, as the likelihood has noise precisions.
+///
+/// # Errors
+///
+/// If it has none, or all targets are equal.
+pub(crate) fn unit_precisions(likelihood: &Likelihood, targets: &Tensor<2>) -> Result<Vec<f64>> {
+    let count = likelihood.noise_precisions().map(<[f64]>::len);
+    let count = count.ok_or_else(|| {
+        let problem = format!("is {likelihood:?}, which has no noise precision to learn");
+        Error::config("likelihood", problem)
+    })?;
+    let [rows, width] = targets.dims();
+    let variances = match rows < 2 {
+        true => vec![0.0; width],
+        false => to_host(targets.clone().var(0)),
+    };
+    let variances = match count {
+        1 => vec![variances.iter().sum::<f64>() / width as f64],
+        _ => variances,
+    };
+    match variances.iter().all(|variance| *variance > 0.0) {
+        true => Ok(variances.into_iter().map(f64::recip).collect()),
+        false => Err(Error::config(
+            "targets",
+            "are equal in all rows that are held out, so that there is no noise to learn",
+        )),
     }
+}
+
+/// The indices of one-hot encoded classes; `None` if the targets are no classes.
+fn labels(likelihood: &Likelihood, targets: &Tensor<2>) -> Option<Tensor<1, Int>> {
+    likelihood.classes(0)?;
+    Some(targets.clone().argmax(1).squeeze_dim(1))
 }
 
 impl MixDraws for LikelihoodOutput {
@@ -158,6 +251,10 @@ impl MixDraws for LikelihoodOutput {
     fn row_losses(mixtures: [&LikelihoodMixture; 2]) -> Option<[Tensor<1>; 2]> {
         Some(mixtures.map(LikelihoodMixture::row_losses))
     }
+
+    fn classes(&self) -> Option<Tensor<1, Int>> {
+        labels(&self.likelihood, &self.targets)
+    }
 }
 
 impl MixStacked for LikelihoodOutput {
@@ -175,9 +272,8 @@ impl ItemLazy for LikelihoodMixture {
         self.loss.device().flush()?;
         Ok(Self {
             loss: self.loss.without_autodiff(),
-            draw_outputs: self.draw_outputs.without_autodiff(),
+            prediction: self.prediction.without_autodiff(),
             targets: self.targets.without_autodiff(),
-            likelihood: self.likelihood,
         })
     }
 }
@@ -187,6 +283,69 @@ impl Adaptor<LossInput> for LikelihoodMixture {
         LossInput::new(self.loss.clone())
     }
 }
+
+/// Metrics of classes read the probabilities.
+macro_rules! adapt_classes {
+    ($($input:ty),+) => {
+        $(impl Adaptor<$input> for LikelihoodMixture {
+            fn adapt(&self) -> $input {
+                self.expect_classes().adapt()
+            }
+        })+
+    };
+}
+
+adapt_classes!(
+    AccuracyInput,
+    TopKAccuracyInput,
+    PerplexityInput,
+    ConfusionStatsInput
+);
+
+impl Adaptor<ClassificationDraws> for LikelihoodMixture {
+    fn adapt(&self) -> ClassificationDraws {
+        match self.classified() {
+            Some(mixture) => mixture.adapt(),
+            None => ClassificationDraws::refused(self.prediction.likelihood()),
+        }
+    }
+}
+
+/// Metrics of numbers read the means, with the noise of the likelihood.
+impl Adaptor<RegressionDraws> for LikelihoodMixture {
+    fn adapt(&self) -> RegressionDraws {
+        let means = self.prediction.draw_means();
+        let draws = RegressionDraws::new(means, self.targets.clone());
+        match self.prediction.likelihood() {
+            Likelihood::Gaussian { .. }
+            | Likelihood::GaussianTargets { .. }
+            | Likelihood::HeteroscedasticGaussian => {
+                draws.with_noise_variances(self.prediction.draw_variances())
+            }
+            likelihood => draws.refused_for(likelihood),
+        }
+    }
+}
+
+/// The output of a step is one draw.
+macro_rules! adapt_one_draw {
+    ($($input:ty),+) => {
+        $(impl Adaptor<$input> for LikelihoodOutput {
+            fn adapt(&self) -> $input {
+                LikelihoodOutput::mix(vec![self.clone()]).adapt()
+            }
+        })+
+    };
+}
+
+adapt_one_draw!(
+    AccuracyInput,
+    TopKAccuracyInput,
+    PerplexityInput,
+    ConfusionStatsInput,
+    ClassificationDraws,
+    RegressionDraws
+);
 
 #[cfg(test)]
 mod tests {
@@ -233,18 +392,5 @@ mod tests {
         let draws = [output(Likelihood::Bernoulli, [-200.0, 300.0], [1.0, 0.0])];
         let mixture = MixDraws::mix(draws.to_vec());
         assert_eq!(values(mixture.row_losses()), [200.0, 300.0]);
-    }
-
-    #[test]
-    fn the_variance_is_that_within_the_draws_and_between_them() {
-        let draws = [[0.0, 1.0], [2.0, 1.0]];
-        let likelihood = Likelihood::Gaussian {
-            noise_precision: 4.0,
-        };
-        let draws = draws.map(|draw| output(likelihood.clone(), draw, [0.0, 0.0]));
-        let mixture = MixDraws::mix(draws.to_vec());
-        assert_eq!(values(mixture.mean()), [1.0, 1.0]);
-        assert_eq!(values(mixture.aleatoric_variance()), [0.25, 0.25]);
-        assert_eq!(values(mixture.epistemic_variance()), [1.0, 0.0]);
     }
 }

@@ -7,7 +7,8 @@ use burn::train::RegressionOutput;
 use burn::train::metric::Adaptor;
 use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture};
 
-use super::refused;
+use super::family::Likelihood;
+use super::{no_such_metric, refused};
 
 /// Predictions of one batch under several draws of the weights, and the true values.
 ///
@@ -18,7 +19,11 @@ use super::refused;
 pub struct RegressionDraws {
     outputs: Tensor<3>,
     targets: Tensor<2>,
+    /// Those of the likelihood, `[draws, rows, targets]`, if it states them.
+    noise_variances: Option<Tensor<3>>,
     read: Arc<OnceLock<TargetedDraws>>,
+    /// The likelihood of a model without Gaussian noise.
+    refused: Option<Likelihood>,
 }
 
 /// [`RegressionDraws`] on the host, checked.
@@ -26,6 +31,8 @@ pub struct RegressionDraws {
 pub struct TargetedDraws {
     means: Vec<f64>,
     targets: Vec<f64>,
+    /// One for each prediction, if the likelihood states them.
+    noise_precisions: Option<Vec<f64>>,
     draws: usize,
     columns: usize,
 }
@@ -36,7 +43,27 @@ impl RegressionDraws {
         Self {
             outputs,
             targets,
+            noise_variances: None,
             read: Arc::default(),
+            refused: None,
+        }
+    }
+
+    /// With the variances of the noise, `[draws, rows, targets]`, which metrics then use instead of a precision of their
+    /// own.
+    #[must_use]
+    pub fn with_noise_variances(self, variances: Tensor<3>) -> Self {
+        Self {
+            noise_variances: Some(variances),
+            ..self
+        }
+    }
+
+    /// Those of a model without Gaussian noise, which cannot be read.
+    pub(super) fn refused_for(self, likelihood: &Likelihood) -> Self {
+        Self {
+            refused: Some(likelihood.clone()),
+            ..self
         }
     }
 
@@ -60,7 +87,8 @@ impl RegressionDraws {
         Self {
             outputs: self.outputs.without_autodiff(),
             targets: self.targets.without_autodiff(),
-            read: self.read,
+            noise_variances: self.noise_variances.map(Tensor::without_autodiff),
+            ..self
         }
     }
 
@@ -70,6 +98,9 @@ impl RegressionDraws {
     ///
     /// The device failed, or a number is not finite.
     pub fn read(&self) -> Result<&TargetedDraws, TensorReadError> {
+        if let Some(likelihood) = &self.refused {
+            return Err(no_such_metric("numbers with Gaussian noise", likelihood));
+        }
         if let Some(read) = self.read.get() {
             return Ok(read);
         }
@@ -80,7 +111,12 @@ impl RegressionDraws {
             .try_execute()?
             .try_into()
             .expect("a transaction returns what was registered");
+        let noise_precisions = match &self.noise_variances {
+            Some(variances) => Some(variances.clone().recip().try_into_data()?.iter().collect()),
+            None => None,
+        };
         let read = TargetedDraws {
+            noise_precisions,
             means: means.try_into_vec_as::<f64>()?,
             targets: targets.try_into_vec_as::<f64>()?,
             draws,
@@ -93,13 +129,16 @@ impl RegressionDraws {
 }
 
 impl TargetedDraws {
-    /// The mixture over the draws of each (row, column).
+    /// The mixture over the draws of each (row, column), with this noise precision unless the likelihood states its own.
     ///
     /// # Errors
     ///
     /// The noise precision is not finite and above zero.
     pub fn mixture(&self, noise_precision: f64) -> Result<GaussianMixture<'_>, TensorReadError> {
-        let noise = NoisePrecision::Shared(noise_precision);
+        let noise = match &self.noise_precisions {
+            Some(precisions) => NoisePrecision::PerPrediction(precisions),
+            None => NoisePrecision::Shared(noise_precision),
+        };
         let rows = self.targets.len();
         GaussianMixture::new(&self.means, self.draws, rows, noise).map_err(refused)
     }

@@ -146,6 +146,14 @@ impl ModelState {
         }
     }
 
+    /// The value of a setting of the model, as its `Debug` output shows it.
+    pub(crate) fn setting(&self, path: &str) -> Option<&str> {
+        match &self.0 {
+            State::Known(known) => Setting::value(&known.description.settings, path),
+            _ => None,
+        }
+    }
+
     /// This state of a posterior, replaced by that of a model: a sample keeps its own values, and a training its noise.
     pub(crate) fn replaced_by(self, state: Self) -> Self {
         let noise = self.noise();

@@ -15,6 +15,9 @@ pub(super) struct Setting {
     value: String,
 }
 
+/// The name of the setting that is read back from files, and so is kept whole.
+const LIKELIHOOD: &str = "likelihood";
+
 /// Longer values are replaced by their hash.
 const LONGEST: usize = 200;
 
@@ -22,16 +25,18 @@ const LONGEST: usize = 200;
 const OPAQUE: [&str; 2] = ["Tensor", "RunningState"];
 
 impl Setting {
+    /// The value at this path.
+    pub(super) fn value<'a>(settings: &'a [Self], path: &str) -> Option<&'a str> {
+        let found = settings.iter().find(|setting| setting.path == path);
+        found.map(|setting| setting.value.as_str())
+    }
+
     /// The first difference between the settings of a posterior's model and those of another model.
     pub(super) fn difference(posterior: &[Self], model: &[Self]) -> Option<String> {
-        let of = |settings: &[Self], path: &str| {
-            let found = settings.iter().find(|setting| setting.path == path);
-            found.map(|setting| setting.value.clone())
-        };
         let describe = |path: &str| {
             let show =
-                |value: Option<String>| value.map_or("absent".into(), |value| format!("`{value}`"));
-            let (posterior, model) = (of(posterior, path), of(model, path));
+                |value: Option<&str>| value.map_or("absent".into(), |value| format!("`{value}`"));
+            let (posterior, model) = (Self::value(posterior, path), Self::value(model, path));
             let place = if path.is_empty() { "the model" } else { path };
             format!(
                 "the setting {place} is {} in the posterior's file, {} in the model",
@@ -111,7 +116,10 @@ pub(super) fn settings_of(model: &impl Debug) -> Vec<Setting> {
             };
             settings.push(Setting {
                 path,
-                value: shortened(value),
+                value: match &*name {
+                    LIKELIHOOD => value.to_owned(),
+                    _ => shortened(value),
+                },
             });
         }
         if opens {

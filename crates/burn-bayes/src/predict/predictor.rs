@@ -129,6 +129,11 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
         Ok(Self { weighted, ..self })
     }
 
+    /// The model, with the state that all draws share, and any weights.
+    pub(crate) fn model(&self) -> &M {
+        &self.model
+    }
+
     /// The posterior.
     pub fn posterior(&self) -> &P {
         &self.posterior

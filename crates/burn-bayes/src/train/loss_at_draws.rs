@@ -3,7 +3,8 @@
 use std::any::Any;
 
 use burn::module::{Module, ModuleDisplay};
-use burn::train::{ClassificationOutput, TrainStep};
+use burn::tensor::{Int, Tensor};
+use burn::train::TrainStep;
 
 use super::bayesian::Bayesian;
 use super::trainer::BatchLoss;
@@ -62,7 +63,7 @@ where
             let output = TrainStep::step(model, batch.clone()).item;
             let loss = output.batch_loss().without_autodiff().into_scalar::<f64>();
             *sum += output.rows() as f64 * loss;
-            counts.get_or_insert_with(|| (output.rows(), classes_of(&output)));
+            counts.get_or_insert_with(|| (output.rows(), output.classes().and_then(indices)));
         }
         if let Some((count, found)) = counts {
             rows += count;
@@ -88,10 +89,9 @@ where
     }))
 }
 
-/// The classes of a batch, if its outputs are those of classes.
-fn classes_of(output: &dyn Any) -> Option<Vec<usize>> {
-    let output = output.downcast_ref::<ClassificationOutput>()?;
-    let classes = output.targets.clone().into_data();
+/// The numbers of the classes; `None` if one is below zero.
+fn indices(classes: Tensor<1, Int>) -> Option<Vec<usize>> {
+    let classes = classes.into_data();
     let classes = classes
         .iter::<i64>()
         .map(|class| usize::try_from(class).ok());

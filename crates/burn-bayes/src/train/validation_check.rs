@@ -14,7 +14,7 @@ use burn::train::InferenceStep;
 use super::bayesian::Bayesian;
 use crate::error::Result;
 use crate::kernels::composed::to_host;
-use crate::likelihood::{ClassificationMixture, MixDraws};
+use crate::likelihood::MixDraws;
 use crate::methods::Algorithm;
 use crate::posterior::FactorPosterior;
 use crate::verdict::{Reference, ValidationComparison, Verdict};
@@ -126,7 +126,9 @@ where
             true => (Reference::Mean, predictor.mean_model()?),
             false => (Reference::FirstDraw, predictor.drawn_model(0)?),
         };
-        let alone = MixDraws::mix(vec![InferenceStep::step(&model, item)]);
+        let alone = InferenceStep::step(&model, item);
+        let classes = alone.classes();
+        let alone = MixDraws::mix(vec![alone]);
         let both = [mixture, &alone];
         let Some(losses) = <<M as InferenceStep>::Output as MixDraws>::row_losses(both) else {
             return Ok(());
@@ -135,9 +137,8 @@ where
         self.validation_check()
             .add(self.steps(), reference, |found| {
                 found.add(&average, &alone);
-                if let Some(classes) = (mixture as &dyn Any).downcast_ref::<ClassificationMixture>()
-                {
-                    let classes = classes.targets.clone().into_data();
+                if let Some(classes) = classes {
+                    let classes = classes.into_data();
                     let classes = classes
                         .iter::<i64>()
                         .filter_map(|class| class.try_into().ok());

@@ -2,48 +2,29 @@
 
 use std::sync::Arc;
 
-use burn::module::{Module, ParamGroup};
+use burn::module::ParamGroup;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;
 use burn::tensor::{Int, Tensor};
-use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use burn::train::TrainStep;
 use burn_bayes::graph::{CapturedModel, ExampleLosses, Layout, losses};
-use burn_bayes::likelihood::{Likelihood, LikelihoodOutput};
+use burn_bayes::likelihood::Likelihood;
 use burn_bayes::methods::Rate;
-use burn_bayes::train::{Batches, RateSchedule, Trainer, TrainerModel, Unobserved};
-use burn_bayes::{BayesianConfig, ExampleLoss, Noise, Predictor, SlangConfig, VifaConfig};
+use burn_bayes::train::{Batches, RateSchedule, Trainer, Unobserved};
+use burn_bayes::{
+    BayesianConfig, ExampleLoss, Noise, Predictor, SlangConfig, Supervised, VifaConfig,
+};
 
 use crate::support::{autodiff, device, filled, normals, values};
 
-// ANCHOR: model
-/// Predicts a mean and the logarithm of the variance around it.
-#[derive(Module, Debug)]
-struct NoisyLine {
-    layer: Linear, // two outputs
+/// A linear model with any likelihood.
+fn line<Y>(layer: Linear, likelihood: Likelihood) -> Supervised<Linear, Tensor<2>, Y> {
+    Supervised::new(
+        layer,
+        |layer: &Linear, inputs| layer.forward(inputs),
+        likelihood,
+    )
 }
-
-impl InferenceStep for NoisyLine {
-    type Input = (Tensor<2>, Tensor<2>);
-    type Output = LikelihoodOutput;
-
-    fn step(&self, (inputs, targets): Self::Input) -> LikelihoodOutput {
-        let outputs = self.layer.forward(inputs);
-        LikelihoodOutput::new(Likelihood::HeteroscedasticGaussian, outputs, targets)
-    }
-}
-
-impl TrainStep for NoisyLine {
-    type Input = (Tensor<2>, Tensor<2>);
-    type Output = LikelihoodOutput;
-
-    fn step(&self, batch: Self::Input) -> TrainOutput<LikelihoodOutput> {
-        let output = InferenceStep::step(self, batch);
-        TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-// ANCHOR_END: model
-
-impl TrainerModel for NoisyLine {}
 
 /// y = 2x + e^x ε.
 struct Rows;
@@ -75,11 +56,10 @@ impl Batches for Rows {
 
 #[test]
 fn noise_that_depends_on_the_input_is_learned() {
-    let line = NoisyLine {
-        layer: LinearConfig::new(1, 2).init(&autodiff()),
-    };
-    let model =
-        BayesianConfig::new(ROWS, VifaConfig::new().with_rank(1)).init(filled(line, 1, 0.3));
+    // A mean and the logarithm of the variance around it.
+    let layer = LinearConfig::new(1, 2).init(&autodiff());
+    let model = line(filled(layer, 1, 0.3), Likelihood::HeteroscedasticGaussian);
+    let model = BayesianConfig::new(ROWS, VifaConfig::new().with_rank(1)).init(model);
     let rates = RateSchedule::new(Rate::Constant(0.03)).unwrap();
     let trainer = Trainer::new(model, AdamConfig::new().init(), rates).with_epochs(60);
     let trained = trainer.run(&Rows, &mut Unobserved).unwrap();
@@ -92,8 +72,8 @@ fn noise_that_depends_on_the_input_is_learned() {
     let mixture = predictor
         .predict((column(inputs), column([0.0; 3])), 50)
         .unwrap();
-    let means = values(&mixture.mean().reshape([-1]));
-    let variances = values(&mixture.aleatoric_variance().reshape([-1]));
+    let means = values(&mixture.prediction.mean().reshape([-1]));
+    let variances = values(&mixture.prediction.aleatoric_variance().reshape([-1]));
     for ((&x, mean), variance) in inputs.iter().zip(means).zip(variances) {
         let deviation = f64::from(x).exp();
         // With the noise of 512 rows, the standard error of a line is less than a tenth of it.
@@ -106,76 +86,21 @@ fn noise_that_depends_on_the_input_is_learned() {
     }
 }
 
-/// Predicts one of several classes, whose labels are numbers from 0.
-#[derive(Module, Debug)]
-struct Classifier {
-    layer: Linear,
-}
-
-impl TrainStep for Classifier {
-    type Input = (Tensor<2>, Tensor<1, Int>);
-    type Output = LikelihoodOutput;
-
-    fn step(&self, (inputs, labels): Self::Input) -> TrainOutput<LikelihoodOutput> {
-        let logits = self.layer.forward(inputs);
-        let [_, classes] = logits.dims();
-        let targets = losses::one_hot(labels, classes);
-        let output = LikelihoodOutput::new(Likelihood::Categorical, logits, targets);
-        TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-
-// ANCHOR: classes
-impl ExampleLoss for Classifier {
-    fn example_losses(&self, (inputs, labels): Self::Input) -> Tensor<1> {
-        let logits = self.layer.forward(inputs);
-        let [_, classes] = logits.dims();
-        Likelihood::Categorical.losses(logits, losses::one_hot(labels, classes))
-    }
-}
-// ANCHOR_END: classes
-
 #[test]
 fn labels_of_classes_have_the_losses_of_their_one_hot_encoding() {
-    let layer = LinearConfig::new(1, 3).init(&autodiff());
-    let model = filled(Classifier { layer }, 1, 0.5);
+    let layer = filled(LinearConfig::new(1, 3).init(&autodiff()), 1, 0.5);
+    let model = line(layer, Likelihood::Categorical);
     let inputs = Tensor::<2>::from_data([[0.5], [-1.0], [2.0]], &autodiff());
     let labels = Tensor::<1, Int>::from_data([2, 0, 1], &autodiff());
     let batch = (inputs.clone(), labels.clone());
     let found = values(&model.example_losses(batch.clone()));
-    let expected = losses::cross_entropy(model.layer.forward(inputs), labels);
+    let expected = losses::cross_entropy(model.forward(inputs), labels);
     for (found, expected) in found.iter().zip(values(&expected)) {
         assert!((found - expected).abs() < 1e-5, "{found} {expected}");
     }
     // A method that needs per-example gradients records these losses and compares them with the step.
     let bayesian = BayesianConfig::new(3, SlangConfig::new()).init(model);
     TrainStep::step(&bayesian, batch);
-}
-
-/// A linear model with any likelihood.
-#[derive(Module, Debug)]
-struct Head {
-    layer: Linear,
-    #[module(skip)]
-    likelihood: Likelihood,
-}
-
-impl TrainStep for Head {
-    type Input = (Tensor<2>, Tensor<2>);
-    type Output = LikelihoodOutput;
-
-    fn step(&self, batch: Self::Input) -> TrainOutput<LikelihoodOutput> {
-        let (inputs, targets) = batch;
-        let outputs = self.layer.forward(inputs);
-        let output = LikelihoodOutput::new(self.likelihood.clone(), outputs, targets);
-        TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-
-impl ExampleLoss for Head {
-    fn example_losses(&self, (inputs, targets): Self::Input) -> Tensor<1> {
-        self.likelihood.losses(self.layer.forward(inputs), targets)
-    }
 }
 
 #[test]
@@ -202,15 +127,14 @@ fn every_likelihood_is_recorded_with_the_gradients_of_single_examples() {
         (Likelihood::Poisson, column([0.0, 3.0, 1.0, 7.0])),
     ] {
         let outputs = likelihood.outputs(targets.dims()[1]);
-        let head = Head {
-            layer: LinearConfig::new(2, outputs).init(&autodiff()),
-            likelihood: likelihood.clone(),
-        };
-        let head = filled(head, 4, 0.5);
+        let layer = filled(LinearConfig::new(2, outputs).init(&autodiff()), 4, 0.5);
+        let head: Supervised<_> = line(layer, likelihood.clone());
         let layout = Arc::new(Layout::new(&head, &ParamGroup::all()).unwrap());
         let inputs = Tensor::<1>::from_floats(&*normals(5, 8), &device()).reshape([4, 2]);
         let batch = (inputs, targets);
-        let captured = CapturedModel::new(layout, |head: &Head, batch| head.example_losses(batch));
+        let captured = CapturedModel::new(layout, |head: &Supervised<_>, batch| {
+            head.example_losses(batch)
+        });
         assert!(
             captured.looped_paths(&head, &batch).unwrap().is_empty(),
             "{likelihood:?}"

@@ -10,12 +10,12 @@ use burn::module::Module;
 use burn::optim::decay::WeightDecayConfig;
 use burn::tensor::Device;
 use burn::train::TrainStep;
-use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{
     Algorithm, IvonConfig, LearningRates, MethodConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::prelude::*;
 use burn_bayes::train::{Gather, Trainer, TrainerModel, Unobserved};
+use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_contrib::methods::{BatchEnsembleConfig, SamplingSchedule, SghmcConfig};
 
 use burn_bayes_tabular::error::Result;

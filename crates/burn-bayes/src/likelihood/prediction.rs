@@ -1,0 +1,224 @@
+//! [`Prediction`]: the predictive distribution of rows, averaged over draws of the weights.
+//!
+//! With f_s the outputs at draw s, p(y) = (1/S) Σ_s p(y | f_s). Its mean is that of the draws' means, and its variance
+//!
+//!   (1/S) Σ_s Var(y | f_s) + Var_s E(y | f_s),
+//!
+//! the aleatoric and the epistemic part.
+
+use burn::tensor::{Tensor, TensorData, TensorReadError};
+use burn_bayes_eval::{GaussianMixture, NoisePrecision, PoissonMixture, quantiles};
+
+use super::family::Likelihood;
+use crate::error::{Error, Result};
+
+/// The predictive distribution of rows whose targets may be unknown, from draws of the weights.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use burn_bayes::likelihood::{Likelihood, Prediction};
+///
+/// // Two draws for one row.
+/// let outputs = Tensor::<3>::from_data([[[1.0]], [[3.0]]], &Device::default());
+/// let prediction = Prediction::new(Likelihood::Gaussian { noise_precision: 4.0 }, outputs);
+/// let deviation = prediction.deviation().into_scalar::<f64>();
+/// assert!((deviation - 1.25_f64.sqrt()).abs() < 1e-6); // 1/4 of the noise, 1 between the draws
+/// let median = prediction.quantiles(0.5)?.into_scalar::<f64>();
+/// assert!((median - 2.0).abs() < 1e-6);
+/// # Ok::<(), burn_bayes::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    likelihood: Likelihood,
+    draw_outputs: Tensor<3>,
+}
+
+impl Prediction {
+    /// From the outputs of a model at every draw, `[draws, rows, outputs]`.
+    pub fn new(likelihood: Likelihood, draw_outputs: Tensor<3>) -> Self {
+        Self {
+            likelihood,
+            draw_outputs,
+        }
+    }
+
+    /// The likelihood of the targets, given the outputs.
+    pub fn likelihood(&self) -> &Likelihood {
+        &self.likelihood
+    }
+
+    /// The outputs of the model at every draw, `[draws, rows, outputs]`.
+    pub fn draw_outputs(&self) -> &Tensor<3> {
+        &self.draw_outputs
+    }
+
+    /// The expectation of the targets, `[rows, targets]`: means, rates, or the probabilities of classes or labels.
+    pub fn mean(&self) -> Tensor<2> {
+        self.draw_means().mean_dim(0).squeeze_dim(0)
+    }
+
+    /// The expectation of the targets at every draw, `[draws, rows, targets]`.
+    pub fn draw_means(&self) -> Tensor<3> {
+        self.of_draws(|outputs| self.likelihood.mean(outputs))
+    }
+
+    /// The probabilities of the classes or labels, `[rows, classes]`.
+    ///
+    /// # Errors
+    ///
+    /// If the targets are numbers or counts.
+    pub fn probabilities(&self) -> Result<Tensor<2>> {
+        match self.likelihood {
+            Likelihood::Categorical | Likelihood::Ordinal | Likelihood::Bernoulli => {
+                Ok(self.mean())
+            }
+            _ => Err(self.refused("probabilities of classes")),
+        }
+    }
+
+    /// The standard deviation of the targets, `[rows, targets]`; for classes, those of their indicators.
+    pub fn deviation(&self) -> Tensor<2> {
+        (self.aleatoric_variance() + self.epistemic_variance()).sqrt()
+    }
+
+    /// The variance of the targets that remains with known weights: the average over draws, `[rows, targets]`.
+    pub fn aleatoric_variance(&self) -> Tensor<2> {
+        self.draw_variances().mean_dim(0).squeeze_dim(0)
+    }
+
+    /// The variance of the draws' means, `[rows, targets]`.
+    pub fn epistemic_variance(&self) -> Tensor<2> {
+        let means = self.draw_means();
+        let average = means.clone().mean_dim(0);
+        (means - average).square().mean_dim(0).squeeze_dim(0)
+    }
+
+    /// The values below which the targets lie with this probability, `[rows, targets]`; of counts, the smallest such
+    /// count.
+    ///
+    /// # Errors
+    ///
+    /// If the probability is not between 0 and 1, or the targets are classes or labels.
+    pub fn quantiles(&self, probability: f64) -> Result<Tensor<2>> {
+        let means = self.draw_means();
+        let [draws, rows, targets] = means.dims();
+        let device = means.device();
+        let dtype = means.dtype();
+        let places = rows * targets;
+        let means = host(means)?;
+        let found = match self.likelihood {
+            Likelihood::Poisson => PoissonMixture::new(means, draws, places)
+                .and_then(|mixture| mixture.quantiles(probability)),
+            Likelihood::Gaussian { .. }
+            | Likelihood::GaussianTargets { .. }
+            | Likelihood::HeteroscedasticGaussian => {
+                let precisions = host(self.draw_variances().recip())?;
+                let noise = NoisePrecision::PerPrediction(&precisions);
+                GaussianMixture::new(means, draws, places, noise)
+                    .and_then(|mixture| quantiles(&mixture, probability))
+            }
+            Likelihood::Categorical | Likelihood::Ordinal | Likelihood::Bernoulli => {
+                return Err(self.refused("quantiles"));
+            }
+        };
+        let found = found.map_err(|error| Error::numerical(error.to_string()))?;
+        let found = TensorData::new(found, [rows, targets]);
+        Ok(Tensor::from_data(found, (&device, dtype)))
+    }
+
+    /// The variance of the targets at every draw, `[draws, rows, targets]`.
+    pub(super) fn draw_variances(&self) -> Tensor<3> {
+        self.of_draws(|outputs| self.likelihood.variance(outputs))
+    }
+
+    /// A function of the outputs of every draw, `[draws, rows, …]`.
+    pub(super) fn of_draws(&self, function: impl Fn(Tensor<2>) -> Tensor<2>) -> Tensor<3> {
+        let [draws, ..] = self.draw_outputs.dims();
+        let outputs = |draw| self.draw_outputs.clone().narrow(0, draw, 1).squeeze_dim(0);
+        Tensor::stack((0..draws).map(|draw| function(outputs(draw))).collect(), 0)
+    }
+
+    /// The same without the graph of automatic differentiation.
+    pub(super) fn without_autodiff(self) -> Self {
+        let draw_outputs = self.draw_outputs.without_autodiff();
+        Self {
+            draw_outputs,
+            ..self
+        }
+    }
+
+    fn refused(&self, what: &str) -> Error {
+        let likelihood = &self.likelihood;
+        Error::config(
+            "likelihood",
+            format!("is {likelihood:?}, which has no {what}"),
+        )
+    }
+}
+
+/// The numbers of a tensor, in rows.
+fn host(tensor: Tensor<3>) -> Result<Vec<f64>> {
+    let failed = |error: TensorReadError| Error::numerical(format!("the device failed: {error}"));
+    let data = tensor
+        .without_autodiff()
+        .try_into_data()
+        .map_err(|error| failed(error.into()))?;
+    Ok(data.iter::<f64>().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+
+    fn values<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
+        tensor.into_data().iter().collect()
+    }
+
+    fn prediction(likelihood: Likelihood, outputs: [f64; 2]) -> Prediction {
+        let outputs = outputs.map(|output| [[output]]);
+        Prediction::new(likelihood, Tensor::from_data(outputs, &Device::default()))
+    }
+
+    #[test]
+    fn the_variance_is_that_within_the_draws_and_between_them() {
+        let noise_precision = 4.0;
+        let prediction = prediction(Likelihood::Gaussian { noise_precision }, [0.0, 2.0]);
+        assert_eq!(values(prediction.mean()), [1.0]);
+        assert_eq!(values(prediction.aleatoric_variance()), [0.25]);
+        assert_eq!(values(prediction.epistemic_variance()), [1.0]);
+        assert!((values(prediction.deviation())[0] - 1.25_f64.sqrt()).abs() < 1e-6);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_mixture() {
+        let normal = prediction(
+            Likelihood::Gaussian {
+                noise_precision: 1.0,
+            },
+            [3.0, 3.0],
+        );
+        let upper = values(normal.quantiles(0.975).unwrap())[0];
+        assert!((upper - 4.959_964).abs() < 1e-5, "{upper}");
+        let counts = prediction(Likelihood::Poisson, [0.0, 0.0]);
+        // P(Y ≤ 1) = 2/e = .736 and P(Y ≤ 2) = .920.
+        assert_eq!(values(counts.quantiles(0.9).unwrap()), [2.0]);
+    }
+
+    #[test]
+    fn what_a_likelihood_does_not_have_is_refused_by_name() {
+        let labels = prediction(Likelihood::Bernoulli, [0.0, 0.0]);
+        assert_eq!(values(labels.probabilities().unwrap()), [0.5]);
+        let message = labels.quantiles(0.5).unwrap_err().to_string();
+        assert!(
+            message.contains("Bernoulli, which has no quantiles"),
+            "{message}"
+        );
+        let counts = prediction(Likelihood::Poisson, [0.0, 0.0]);
+        let message = counts.probabilities().unwrap_err().to_string();
+        assert!(message.contains("Poisson"), "{message}");
+        let message = counts.quantiles(1.5).unwrap_err().to_string();
+        assert!(message.contains("1.5"), "{message}");
+    }
+}

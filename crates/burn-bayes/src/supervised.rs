@@ -1,0 +1,262 @@
+//! [`Supervised`]: a network and a likelihood, as one model; and [`Fit`], which trains it in one call.
+
+mod fit;
+mod fitted;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{self, Debug};
+use std::marker::PhantomData;
+
+use burn::module::{
+    Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
+};
+use burn::tensor::{Device, Tensor};
+use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use burn_bayes_graph::ExampleBatch;
+
+pub use self::fit::{Fit, PREDICTION_DRAWS};
+pub use self::fitted::Fitted;
+use crate::error::{Error, Result};
+use crate::laplace::ModelOutputs;
+use crate::likelihood::{Likelihood, LikelihoodOutput, Targets};
+use crate::posterior::ModelState;
+use crate::train::{ExampleLoss, TrainerModel};
+
+/// The inputs of a batch: a tensor, a tuple of tensors, or a structure of them.
+pub trait Inputs: ExampleBatch + Debug + Send + Sync + 'static {}
+
+impl<B: ExampleBatch + Debug + Send + Sync + 'static> Inputs for B {}
+
+/// A network, the function that evaluates it, and the likelihood of the targets given its outputs.
+///
+/// From these follow the steps of training and validation, the loss of every example, the outputs that Laplace
+/// approximations need, and predictions of inputs without targets. So it trains with every method, with Burn's Learner,
+/// a [`Trainer`](crate::train::Trainer) or [`Fit`]. A batch is `(inputs, targets)`. Parameters have the paths that they have in the network.
+///
+/// ```
+/// use burn::nn::{Linear, LinearConfig};
+/// use burn::tensor::{Device, Int, Tensor};
+/// use burn_bayes::likelihood::Likelihood;
+/// use burn_bayes::{BayesianConfig, SlangConfig, Supervised};
+///
+/// let network = LinearConfig::new(4, 3).init(&Device::default());
+/// let model: Supervised<_, _, Tensor<1, Int>> =
+///     Supervised::new(network, |net: &Linear, x: Tensor<2>| net.forward(x), Likelihood::Categorical);
+/// let bayesian = BayesianConfig::new(60_000, SlangConfig::new()).init(model);
+/// // Learner::new(bayesian, optimizer, learning_rate)
+/// ```
+pub struct Supervised<M, X = Tensor<2>, Y = Tensor<2>> {
+    network: M,
+    forward: fn(&M, X) -> Tensor<2>,
+    likelihood: Likelihood,
+    targets: PhantomData<fn() -> Y>,
+}
+
+impl<M, X, Y> Supervised<M, X, Y> {
+    /// A network, a function from it and the inputs of a batch to its outputs, `[rows, outputs]`, and the likelihood,
+    /// which says what the outputs are.
+    pub fn new(network: M, forward: fn(&M, X) -> Tensor<2>, likelihood: Likelihood) -> Self {
+        Self {
+            network,
+            forward,
+            likelihood,
+            targets: PhantomData,
+        }
+    }
+
+    /// The network.
+    pub fn network(&self) -> &M {
+        &self.network
+    }
+
+    /// The outputs of the network, `[rows, outputs]`.
+    pub fn forward(&self, inputs: X) -> Tensor<2> {
+        (self.forward)(&self.network, inputs)
+    }
+
+    /// With another likelihood of the same outputs, for example another precision of the noise.
+    #[must_use]
+    pub fn with_likelihood(self, likelihood: Likelihood) -> Self {
+        Self { likelihood, ..self }
+    }
+
+    fn map_network(self, change: impl FnOnce(M) -> M) -> Self {
+        Self {
+            network: change(self.network),
+            ..self
+        }
+    }
+}
+
+impl<M, X, Y: Targets> Supervised<M, X, Y> {
+    /// The outputs of a batch, with its targets as the likelihood takes them.
+    ///
+    /// # Panics
+    ///
+    /// If the numbers of outputs and targets do not fit the likelihood.
+    fn output(&self, (inputs, targets): (X, Y)) -> LikelihoodOutput {
+        let outputs = self.forward(inputs);
+        let targets = self.columns(targets, &outputs);
+        LikelihoodOutput::new(self.likelihood.clone(), outputs, targets)
+    }
+
+    fn columns(&self, targets: Y, outputs: &Tensor<2>) -> Tensor<2> {
+        let ([rows, found], likelihood) = (outputs.dims(), &self.likelihood);
+        let targets = targets.columns(likelihood, found);
+        let [expected_rows, columns] = targets.dims();
+        assert!(
+            rows == expected_rows && found == likelihood.outputs(columns),
+            "the network has outputs of shape [{rows}, {found}], but {likelihood:?} with targets of shape \
+             [{expected_rows}, {columns}] needs [{expected_rows}, {}]",
+            likelihood.outputs(columns)
+        );
+        targets
+    }
+}
+
+impl<M: Module, X, Y> Supervised<M, X, Y> {
+    /// The likelihood with which a posterior was trained, in the state that it carries.
+    fn likelihood_of(state: &ModelState) -> Result<Likelihood> {
+        let text = state.setting("likelihood").ok_or_else(|| {
+            Error::layout("the posterior has no likelihood: its model was no `Supervised` one")
+        })?;
+        serde_json::from_str(text).map_err(|error| {
+            Error::layout(format!(
+                "the likelihood of the posterior is {text}, which is none: {error}"
+            ))
+        })
+    }
+}
+
+impl<M: Clone, X, Y> Clone for Supervised<M, X, Y> {
+    fn clone(&self) -> Self {
+        Self {
+            network: self.network.clone(),
+            forward: self.forward,
+            likelihood: self.likelihood.clone(),
+            targets: PhantomData,
+        }
+    }
+}
+
+/// The likelihood as JSON: files of posteriors have the settings of their model as they are shown here.
+impl<M: Debug, X, Y> Debug for Supervised<M, X, Y> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let likelihood = serde_json::to_string(&self.likelihood).map_err(|_| fmt::Error)?;
+        f.debug_struct("Supervised")
+            .field("network", &self.network)
+            .field("likelihood", &format_args!("{likelihood}"))
+            .finish()
+    }
+}
+
+/// That of the network, whose parameters keep their paths.
+impl<M: Module, X, Y> Module for Supervised<M, X, Y> {
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        self.network.collect_devices(devices)
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        self.map_network(|network| network.fork(device))
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        self.map_network(|network| network.to_device(device))
+    }
+
+    fn train(self) -> Self {
+        self.map_network(M::train)
+    }
+
+    fn valid(&self) -> Self {
+        Self {
+            network: self.network.valid(),
+            forward: self.forward,
+            likelihood: self.likelihood.clone(),
+            targets: PhantomData,
+        }
+    }
+
+    fn materialize(self) -> Self {
+        self.map_network(M::materialize)
+    }
+
+    fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+        self.network.visit(visitor);
+    }
+
+    fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
+        self.map_network(|network| network.map(mapper))
+    }
+}
+
+impl<M: Module + ModuleDisplay, X, Y> ModuleDisplayDefault for Supervised<M, X, Y> {
+    fn content(&self, content: Content) -> Option<Content> {
+        let content = content
+            .set_top_level_type("Supervised")
+            .add("network", &self.network)
+            .add_debug_attribute("likelihood", &self.likelihood);
+        Some(content)
+    }
+
+    fn num_params(&self) -> usize {
+        Module::num_params(self)
+    }
+}
+
+impl<M: Module + ModuleDisplay, X, Y> ModuleDisplay for Supervised<M, X, Y> {}
+
+impl<M: Module, X: Inputs, Y: Targets> TrainStep for Supervised<M, X, Y> {
+    type Input = (X, Y);
+    type Output = LikelihoodOutput;
+
+    fn step(&self, batch: (X, Y)) -> TrainOutput<LikelihoodOutput> {
+        let output = self.output(batch);
+        TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl<M: Module, X: Inputs, Y: Targets> InferenceStep for Supervised<M, X, Y> {
+    type Input = (X, Y);
+    type Output = LikelihoodOutput;
+
+    fn step(&self, batch: (X, Y)) -> LikelihoodOutput {
+        self.output(batch)
+    }
+}
+
+impl<M: Module, X: Inputs, Y: Targets> ExampleLoss for Supervised<M, X, Y> {
+    fn example_losses(&self, (inputs, targets): (X, Y)) -> Tensor<1> {
+        let outputs = self.forward(inputs);
+        let targets = self.columns(targets, &outputs);
+        self.likelihood.losses(outputs, targets)
+    }
+
+    fn example_outputs(&self, batch: (X, Y), losses: Tensor<1>) -> LikelihoodOutput {
+        let output = self.clone().no_grad().output(batch);
+        LikelihoodOutput {
+            loss: losses.mean(),
+            ..output
+        }
+    }
+}
+
+impl<M: Module, X: Inputs, Y: Targets> ModelOutputs for Supervised<M, X, Y> {
+    type Features = X;
+
+    fn features((inputs, _): (X, Y)) -> X {
+        inputs
+    }
+
+    fn outputs(&self, inputs: X) -> Tensor<2> {
+        self.forward(inputs)
+    }
+
+    fn likelihood(&self) -> Likelihood {
+        self.likelihood.clone()
+    }
+}
+
+impl<M: Module, X: Inputs, Y: Targets> TrainerModel for Supervised<M, X, Y> {}

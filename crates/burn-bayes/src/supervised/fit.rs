@@ -1,0 +1,368 @@
+//! [`Fit`]: from a model, data in memory and a method to a fitted posterior, in one call.
+//!
+//! A fifth of the rows is held out. On it the average over draws is compared with the network of the mean weights, and, if
+//! it is learned, the precision of the noise is the one under which these rows are most likely. (The residuals of training
+//! rows underestimate the noise.)
+
+use std::any::Any;
+use std::io::{IsTerminal, Write, stderr};
+use std::ops::ControlFlow;
+
+use burn::module::{Module, ModuleDisplay};
+use burn::optim::decay::WeightDecayConfig;
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::train::InferenceStep;
+
+use super::fitted::Fitted;
+use super::rows::{Rows, Shuffled};
+use super::{Inputs, Supervised};
+use crate::diagnostics::ConvergenceTest;
+use crate::error::{Error, Result};
+use crate::likelihood::{Targets, unit_precisions};
+use crate::methods::checks::counts;
+use crate::methods::{Algorithm, BayesianConfig, MethodConfig};
+use crate::noise::Noise;
+use crate::optimizer::FusedAdamConfig;
+use crate::posterior::FactorPosterior;
+use crate::prior::Prior;
+use crate::train::{Batches, Bayesian, EpochSummary, Gather, Trainer, TrainingObserver};
+use crate::verdict::Verdict;
+
+/// Draws of the weights in a prediction of a [`Fitted`] model.
+pub const PREDICTION_DRAWS: usize = 100;
+/// A training has at least so many epochs and steps unless it is set.
+const FEWEST_EPOCHS: usize = 100;
+const FEWEST_STEPS: usize = 3000;
+/// The share of the rows that is held out, and the least number of rows of which one is.
+const HELD_OUT: f64 = 0.2;
+const FEWEST_ROWS: usize = 10;
+/// The number of estimates of the noise, and the share of the training after which it stays as it is.
+const ESTIMATES: usize = 20;
+const LEARNING: f64 = 0.8;
+/// The noise precision at the beginning, in units of 1/variance of the targets.
+const FIRST_GUESS: f64 = 10.0;
+/// Rows that are evaluated at once without a training.
+const ROWS_AT_ONCE: usize = 1000;
+/// The random streams.
+const SPLIT: u64 = 0x7370_6c69;
+const SHUFFLING: u64 = 0x7368_7566;
+
+/// Trains a [`Supervised`] model on data in memory, with the tuned settings of a method.
+///
+/// ```
+/// use burn::nn::{Linear, LinearConfig};
+/// use burn::tensor::{Device, Tensor};
+/// use burn_bayes::likelihood::Likelihood;
+/// use burn_bayes::{Fit, Supervised, VifaConfig};
+///
+/// let device = Device::default();
+/// let x = Tensor::<1>::from_floats([-2.0, -1.0, 0.0, 1.0, 2.0], &device).reshape([5, 1]);
+/// let network = LinearConfig::new(1, 1).init(&device);
+/// let forward = |net: &Linear, x: Tensor<2>| net.forward(x);
+/// let model = Supervised::new(network, forward, Likelihood::Gaussian { noise_precision: 100.0 });
+/// let (fitted, verdict) = Fit::new(VifaConfig::new()).with_epochs(300).run(model, (x.clone(), x * 2.0))?;
+/// println!("{verdict}");
+/// let prediction = fitted.predict(Tensor::from_floats([[3.0]], &device))?;
+/// println!("{} ± {}", prediction.mean(), prediction.deviation());
+/// # Ok::<(), burn_bayes::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Fit<C> {
+    config: BayesianConfig<C>,
+    epochs: Option<usize>,
+    batch_size: usize,
+    learning_rate: Option<f64>,
+    held_out: f64,
+    learns_noise: bool,
+    shows_progress: bool,
+}
+
+impl<C: MethodConfig> Fit<C> {
+    /// A fit with this method.
+    pub fn new(method: C) -> Self {
+        Self {
+            // N is that of the data.
+            config: BayesianConfig::new(1, method),
+            epochs: None,
+            batch_size: 32,
+            learning_rate: None,
+            held_out: HELD_OUT,
+            learns_noise: false,
+            shows_progress: stderr().is_terminal(),
+        }
+    }
+
+    /// Changes the settings that all methods share, such as the prior and the seed.
+    #[must_use]
+    pub fn with_settings(
+        self,
+        change: impl FnOnce(BayesianConfig<C>) -> BayesianConfig<C>,
+    ) -> Self {
+        let config = change(self.config);
+        Self { config, ..self }
+    }
+
+    /// Sets the number of passes over the data; by default 100, or as many as give 3000 steps if that is more.
+    #[must_use]
+    pub fn with_epochs(self, epochs: usize) -> Self {
+        let epochs = Some(epochs);
+        Self { epochs, ..self }
+    }
+
+    /// Sets the number of rows of a mini-batch; 32 by default.
+    #[must_use]
+    pub fn with_batch_size(self, batch_size: usize) -> Self {
+        Self { batch_size, ..self }
+    }
+
+    /// Sets the learning rate of the mean; by default the tuned one of the method.
+    #[must_use]
+    pub fn with_learning_rate(self, rate: f64) -> Self {
+        let learning_rate = Some(rate);
+        Self {
+            learning_rate,
+            ..self
+        }
+    }
+
+    /// Sets the share of the rows that is held out; a fifth by default. With 0 all rows are trained on, and predictions are
+    /// not tested.
+    #[must_use]
+    pub fn with_held_out(self, share: f64) -> Self {
+        Self {
+            held_out: share,
+            ..self
+        }
+    }
+
+    /// Learns the precision of Gaussian noise, of every target, from the rows that are held out.
+    #[must_use]
+    pub fn with_learned_noise(self) -> Self {
+        Self {
+            learns_noise: true,
+            ..self
+        }
+    }
+
+    /// Whether a line on the standard error shows the progress; by default if that is a terminal.
+    #[must_use]
+    pub fn with_progress(self, is_shown: bool) -> Self {
+        Self {
+            shows_progress: is_shown,
+            ..self
+        }
+    }
+
+    /// Trains the model on these inputs and targets, and says whether the fit can be used.
+    ///
+    /// # Errors
+    ///
+    /// If the data have values that are not finite, or other numbers of inputs than of targets; if a setting cannot be used;
+    /// if the training diverges.
+    pub fn run<M, X, Y, A>(
+        &self,
+        model: Supervised<M, X, Y>,
+        data: (X, Y),
+    ) -> Result<(Fitted<M, X, Y, A::Posterior>, Verdict)>
+    where
+        C: MethodConfig<Algorithm = A>,
+        A: Algorithm<Signal: Gather<Supervised<M, X, Y>, A>>,
+        M: Module + ModuleDisplay + 'static,
+        X: Inputs,
+        Y: Targets,
+    {
+        counts([
+            ("batch_size", self.batch_size),
+            ("epochs", self.epochs.unwrap_or(1)),
+        ])?;
+        let device = model.devices().into_iter().next().unwrap_or_default();
+        let rows = Rows::new(data, &device)?;
+        let order = rows.order(Noise::host(self.config.seed).fold(SPLIT));
+        let (held_out, training) = order.split_at(self.held_out_rows(rows.count())?);
+        if training.is_empty() {
+            return Err(Error::config("data", "has no rows to train on"));
+        }
+        let model = match self.learns_noise {
+            true => with_first_noise(model, rows.select(held_out))?,
+            false => model,
+        };
+        let mut config = self.config.clone();
+        config.train_len = training.len();
+        let batches = Shuffled {
+            rows: &rows,
+            training,
+            batch_size: self.batch_size,
+            noise: Noise::host(config.seed).fold(SHUFFLING),
+        };
+        let enough = FEWEST_EPOCHS.max(FEWEST_STEPS.div_ceil(batches.per_epoch()));
+        let epochs = self.epochs.unwrap_or(enough);
+        let rates = self.rates(epochs * batches.per_epoch())?;
+        let bayesian = config.try_init(model)?;
+        let trainer = Trainer::new(bayesian, self.optimizer(&config)?.init(), rates)
+            .with_epochs(epochs)
+            .with_seed(config.seed);
+        let mut watched = Watched {
+            rows: &rows,
+            held_out,
+            learns_noise: self.learns_noise,
+            epochs,
+            shows_progress: self.shows_progress,
+        };
+        let run = trainer.run(&batches, &mut watched)?;
+        watched.end_progress();
+        let bayesian = run.trainer.into_model();
+        let verdict = run.verdict.unwrap_or_default();
+        let verdict = with_kl_gap(&config, &bayesian, batches.epoch(epochs, 0), verdict)?;
+        Ok((Fitted::new(bayesian.predictor()?), verdict))
+    }
+
+    /// The number of rows that are held out of this many.
+    fn held_out_rows(&self, rows: usize) -> Result<usize> {
+        let share = self.held_out;
+        if !(0.0..1.0).contains(&share) {
+            let problem = format!("is {share}; it must be at least 0 and below 1");
+            return Err(Error::config("held_out", problem));
+        }
+        let held_out = match rows < FEWEST_ROWS {
+            true => 0,
+            false => (share * rows as f64) as usize,
+        };
+        if self.learns_noise && held_out < 2 {
+            let problem = format!(
+                "cannot be learned from {held_out} of {rows} rows; give its precision, 1/variance, in the likelihood, or \
+                 hold more rows out"
+            );
+            return Err(Error::config("noise", problem));
+        }
+        Ok(held_out)
+    }
+
+    fn rates(&self, steps: usize) -> Result<ModuleLrScheduler> {
+        let mut rates = self.config.learning_rates();
+        if let Some(rate) = self.learning_rate {
+            rates.mean = rate;
+        }
+        rates.over(steps).try_init()
+    }
+
+    /// Methods that observe the iterates of an ordinary training have the prior as its weight decay.
+    fn optimizer(&self, config: &BayesianConfig<C>) -> Result<FusedAdamConfig> {
+        let adam = FusedAdamConfig::new();
+        if C::USES.contains(&"prior") {
+            return Ok(adam);
+        }
+        let penalty = 1.0 / config.train_len as f64;
+        Ok(adam.with_weight_decay(Some(WeightDecayConfig::new(penalty as f32))))
+    }
+}
+
+/// The model with a first guess of the noise of these rows.
+fn with_first_noise<M, X, Y: Targets>(
+    model: Supervised<M, X, Y>,
+    (_, targets): (X, Y),
+) -> Result<Supervised<M, X, Y>> {
+    // Targets with noise are no classes, so the number of outputs does not matter.
+    let targets = targets.columns(&model.likelihood, 0);
+    let units = unit_precisions(&model.likelihood, &targets)?;
+    let precisions: Vec<f64> = units.iter().map(|unit| FIRST_GUESS * unit).collect();
+    let likelihood = model.likelihood.clone().with_noise_precisions(&precisions);
+    Ok(model.with_likelihood(likelihood))
+}
+
+/// The verdict with the KL gap of a Gaussian posterior.
+fn with_kl_gap<C: MethodConfig, M, X, Y>(
+    config: &BayesianConfig<C>,
+    bayesian: &Bayesian<Supervised<M, X, Y>, C::Algorithm>,
+    batches: impl Iterator<Item = (X, Y)>,
+    verdict: Verdict,
+) -> Result<Verdict>
+where
+    M: Module + ModuleDisplay + 'static,
+    X: Inputs,
+    Y: Targets,
+{
+    let posterior = bayesian.try_posterior()?;
+    let Some(posterior) = (&posterior as &dyn Any).downcast_ref::<FactorPosterior>() else {
+        return Ok(verdict);
+    };
+    let prior = config.prior.clone();
+    let test = ConvergenceTest::new(config.train_len)
+        .with_prior(prior.unwrap_or_else(|| Prior::isotropic(1.0)));
+    let frozen = bayesian.template().clone().freeze();
+    let gap = test.measure(&frozen, posterior, batches)?;
+    Ok(verdict.with_kl_gap(gap, posterior.len()))
+}
+
+/// What happens after an epoch.
+struct Watched<'a, X, Y> {
+    rows: &'a Rows<(X, Y)>,
+    held_out: &'a [usize],
+    learns_noise: bool,
+    epochs: usize,
+    shows_progress: bool,
+}
+
+impl<X, Y> Watched<'_, X, Y> {
+    fn is_estimate_due(&self, epoch: usize) -> bool {
+        let last = ((LEARNING * self.epochs as f64) as usize).max(1);
+        epoch <= last && (epoch == last || epoch.is_multiple_of(last.div_ceil(ESTIMATES)))
+    }
+
+    fn progress(&self, summary: &EpochSummary) {
+        if self.shows_progress {
+            let EpochSummary { epoch, loss } = summary;
+            // Nothing depends on whether it can be shown.
+            let _ = write!(
+                stderr(),
+                "\repoch {epoch} of {}, loss {loss:.4}  ",
+                self.epochs
+            );
+        }
+    }
+
+    fn end_progress(&self) {
+        if self.shows_progress {
+            let _ = writeln!(stderr());
+        }
+    }
+}
+
+impl<M, X, Y, A> TrainingObserver<Bayesian<Supervised<M, X, Y>, A>> for Watched<'_, X, Y>
+where
+    M: Module + ModuleDisplay + 'static,
+    X: Inputs,
+    Y: Targets,
+    A: Algorithm,
+{
+    type Error = Error;
+
+    fn epoch(
+        &mut self,
+        summary: &EpochSummary,
+        model: &Bayesian<Supervised<M, X, Y>, A>,
+    ) -> Result<ControlFlow<()>> {
+        self.progress(summary);
+        if summary.epoch == self.epochs {
+            // The validation compares the average over draws with the mean's network.
+            let validated = model.valid();
+            for rows in self.held_out.chunks(ROWS_AT_ONCE) {
+                let _ = InferenceStep::step(&validated, self.rows.select(rows));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn adjusted(
+        &mut self,
+        summary: &EpochSummary,
+        model: Bayesian<Supervised<M, X, Y>, A>,
+    ) -> Result<Bayesian<Supervised<M, X, Y>, A>> {
+        if !(self.learns_noise && self.is_estimate_due(summary.epoch)) {
+            return Ok(model);
+        }
+        let held_out = self.rows.select(self.held_out);
+        let mixture = model.predict(held_out, model.prediction_draws())?;
+        let likelihood = mixture.most_likely_noise()?;
+        Ok(model.map_template(|template| template.with_likelihood(likelihood)))
+    }
+}

@@ -1,0 +1,114 @@
+//! [`Fitted`]: a model with a posterior, which predicts, and is saved and loaded as one file.
+
+use std::path::Path;
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use super::fit::PREDICTION_DRAWS;
+use super::rows::placed;
+use super::{Inputs, Supervised};
+use crate::error::Result;
+use crate::likelihood::{Likelihood, Prediction, Targets};
+use crate::noise::Noise;
+use crate::posterior::{FactorPosterior, Posterior};
+use crate::predict::Predictor;
+
+/// A [`Supervised`] model and the posterior over its weights.
+#[derive(Clone, Debug)]
+pub struct Fitted<M, X = Tensor<2>, Y = Tensor<2>, P = FactorPosterior> {
+    predictor: Predictor<Supervised<M, X, Y>, P>,
+    draws: usize,
+}
+
+impl<M, X, Y, P> Fitted<M, X, Y, P>
+where
+    M: Module,
+    X: Inputs,
+    Y: Targets,
+    P: Posterior,
+{
+    pub(super) fn new(predictor: Predictor<Supervised<M, X, Y>, P>) -> Self {
+        Self {
+            predictor,
+            draws: PREDICTION_DRAWS,
+        }
+    }
+
+    /// Loads what [`save`](Self::save) wrote. The file has all parameters of the network and its likelihood, so the weights of
+    /// `network` do not matter, but its architecture and the settings of its layers are those of the training.
+    ///
+    /// # Errors
+    ///
+    /// If the file is damaged, is no posterior of a [`Supervised`] model, or is that of another network.
+    pub fn load(
+        path: impl AsRef<Path>,
+        network: M,
+        forward: fn(&M, X) -> Tensor<2>,
+    ) -> Result<Self> {
+        let device = network.devices().into_iter().next().unwrap_or_default();
+        let posterior = P::load(path.as_ref(), &device.inner())?;
+        let state = posterior.state(Noise::host(0))?;
+        let likelihood = Supervised::<M, X, Y>::likelihood_of(&state)?;
+        let model = Supervised::new(network, forward, likelihood);
+        Ok(Self::new(Predictor::restore(model, posterior)?))
+    }
+
+    /// Saves the posterior with everything else that predictions depend on: all other parameters, running statistics, the
+    /// likelihood and the seed of the draws. Mixtures are folders; for other posteriors the ending `.safetensors` selects
+    /// that format instead of Burn's.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written; then there is none, or the old one.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.posterior().save(path.as_ref())
+    }
+
+    /// Sets the number of draws of the weights in a prediction; 100 by default.
+    ///
+    /// # Panics
+    ///
+    /// If `draws` is 0.
+    #[must_use]
+    pub fn with_draws(self, draws: usize) -> Self {
+        assert!(draws > 0, "draws is 0; it must be at least 1");
+        Self { draws, ..self }
+    }
+
+    /// The predictive distribution of the targets of these inputs.
+    ///
+    /// # Errors
+    ///
+    /// If an output is not finite.
+    pub fn predict(&self, inputs: X) -> Result<Prediction> {
+        let devices = self.predictor.model().devices();
+        let device = devices.into_iter().next().unwrap_or_default();
+        let inputs = placed(inputs, &device);
+        let outputs = self
+            .predictor
+            .map_draws(self.draws, |model| model.forward(inputs.clone()))?;
+        let likelihood = self.likelihood().clone();
+        Ok(Prediction::new(likelihood, Tensor::stack(outputs, 0)))
+    }
+
+    /// The likelihood, with the noise that was learned.
+    pub fn likelihood(&self) -> &Likelihood {
+        &self.predictor.model().likelihood
+    }
+
+    /// The network with the posterior's mean as its weights.
+    pub fn mean_network(&self) -> Result<M> {
+        Ok(self.predictor.mean_model()?.network)
+    }
+
+    /// The posterior over the weights.
+    pub fn posterior(&self) -> &P {
+        self.predictor.posterior()
+    }
+
+    /// The predictor, for draws of the network one by one.
+    pub fn predictor(&self) -> &Predictor<Supervised<M, X, Y>, P> {
+        &self.predictor
+    }
+}

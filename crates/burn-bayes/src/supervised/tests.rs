@@ -1,0 +1,333 @@
+use std::fs;
+use std::path::PathBuf;
+
+use burn::module::Module;
+use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
+use burn::optim::AdamConfig;
+use burn::tensor::activation::tanh;
+use burn::tensor::{Int, Tensor};
+use burn::train::metric::{AccuracyMetric, Adaptor, LossInput, Metric, Numeric};
+use burn::train::{RegressionOutput, TrainStep};
+
+use super::*;
+use crate::likelihood::MixDraws;
+use crate::methods::{SlangConfig, VifaConfig};
+use crate::metric::testing::metadata;
+use crate::metric::{AverageNllMetric, CrpsMetric, MixtureNllMetric};
+use crate::noise::Noise;
+use crate::posterior::Posterior;
+use crate::{BayesianConfig, GaussianNll};
+
+/// The folder of one test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("burn-bayes-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+#[derive(Module, Debug)]
+struct Net {
+    first: Linear,
+    norm: Option<BatchNorm>,
+    last: Linear,
+}
+
+impl Net {
+    fn new(width: usize, outputs: usize, has_norm: bool, seed: u64) -> Self {
+        let device = Device::default();
+        Noise::host(seed).seed_generator(&device, || Self {
+            first: LinearConfig::new(1, width).init(&device),
+            norm: has_norm.then(|| BatchNormConfig::new(width).init(&device)),
+            last: LinearConfig::new(width, outputs).init(&device),
+        })
+    }
+
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        let hidden = self.first.forward(x);
+        let hidden = match &self.norm {
+            Some(norm) => norm.forward(hidden),
+            None => hidden,
+        };
+        self.last.forward(tanh(hidden))
+    }
+}
+
+/// The network with the loss written by hand.
+#[derive(Module, Debug)]
+struct ByHand {
+    net: Net,
+}
+
+impl TrainStep for ByHand {
+    type Input = (Tensor<2>, Tensor<2>);
+    type Output = RegressionOutput;
+
+    fn step(&self, (x, y): Self::Input) -> TrainOutput<RegressionOutput> {
+        let output = self.net.forward(x);
+        let loss = GaussianNll::new(25.0).forward(output.clone(), y.clone());
+        TrainOutput::new(
+            self,
+            loss.backward(),
+            RegressionOutput::new(loss, output, y),
+        )
+    }
+}
+
+const ROWS: usize = 60;
+
+/// sin 3x with noise of deviation .2, at 60 points between −1 and 1.
+fn curve() -> (Tensor<2>, Tensor<2>) {
+    let device = Device::default();
+    let x = Tensor::<1, Int>::arange(0..ROWS as i64, &device).float();
+    let x = (x / (ROWS as f64 / 2.0) - 1.0).reshape([ROWS, 1]);
+    let noise = Noise::host(5).normal(ROWS, &device).reshape([ROWS, 1]);
+    let y = (x.clone() * 3.0).sin() + noise * 0.2;
+    (x, y)
+}
+
+/// The sign of x, wrong where x is a multiple of 1/3.
+fn classes() -> (Tensor<2>, Tensor<1, Int>) {
+    let (x, _) = curve();
+    let labels: Vec<i64> = x
+        .to_data()
+        .iter::<f64>()
+        .map(|x| i64::from(x > 0.0))
+        .collect();
+    (x, Tensor::from_data(&*labels, &Device::default()))
+}
+
+const fn gaussian(noise_precision: f64) -> Likelihood {
+    Likelihood::Gaussian { noise_precision }
+}
+
+fn values<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
+    tensor.into_data().iter().collect()
+}
+
+#[test]
+fn a_network_and_a_likelihood_are_the_model_written_by_hand() {
+    let (x, y) = curve();
+    let [x, y] = [x, y].map(|tensor| Tensor::from_inner(tensor));
+    let net = Net::new(5, 1, false, 1);
+    let trained = |make: &dyn Fn(&Net) -> Vec<f64>| make(&net);
+    let by_hand = trained(&|net| {
+        let model = ByHand { net: net.clone() };
+        let mut bayesian = BayesianConfig::new(ROWS, VifaConfig::new()).init(model);
+        let mut adam = AdamConfig::new().init();
+        for _ in 0..5 {
+            let output = bayesian.step((x.clone(), y.clone()));
+            bayesian = bayesian.optimize(&mut adam, 0.01.into(), output.grads);
+        }
+        values(bayesian.try_posterior().unwrap().mean())
+    });
+    let supervised = trained(&|net| {
+        let model: Supervised<_> = Supervised::new(net.clone(), Net::forward, gaussian(25.0));
+        let mut bayesian = BayesianConfig::new(ROWS, VifaConfig::new()).init(model);
+        let mut adam = AdamConfig::new().init();
+        for _ in 0..5 {
+            let output = TrainStep::step(&bayesian, (x.clone(), y.clone()));
+            bayesian = bayesian.optimize(&mut adam, 0.01.into(), output.grads);
+        }
+        values(bayesian.try_posterior().unwrap().mean())
+    });
+    assert_eq!(by_hand, supervised);
+}
+
+#[test]
+fn a_fit_learns_the_noise_and_its_file_is_the_whole_model() {
+    let folder = Folder::new("supervised");
+    let model = Supervised::new(Net::new(8, 1, true, 1), Net::forward, gaussian(1.0));
+    let fit = Fit::new(VifaConfig::new().with_rank(2)).with_learned_noise();
+    let (fitted, verdict) = fit.with_progress(false).run(model, curve()).unwrap();
+    let &Likelihood::Gaussian { noise_precision } = fitted.likelihood() else {
+        panic!("the likelihood is {:?}", fitted.likelihood());
+    };
+    assert!((8.0..80.0).contains(&noise_precision), "{noise_precision}");
+    let validation = verdict.validation.as_ref().unwrap();
+    assert_eq!(validation.difference.rows(), 12);
+    assert!(verdict.convergence().is_some());
+
+    let (x, y) = curve();
+    let prediction = fitted.predict(x.clone()).unwrap();
+    let error = (prediction.mean() - y)
+        .square()
+        .mean()
+        .sqrt()
+        .into_scalar::<f64>();
+    assert!(error < 0.3, "{error}");
+    for name in ["posterior.bpk", "posterior.safetensors"] {
+        let file = folder.file(name);
+        fitted.save(&file).unwrap();
+        let loaded: Fitted<Net> =
+            Fitted::load(&file, Net::new(8, 1, true, 2), Net::forward).unwrap();
+        assert_eq!(loaded.likelihood(), fitted.likelihood());
+        let found = loaded.predict(x.clone()).unwrap();
+        assert_eq!(values(found.mean()), values(prediction.mean()));
+        assert_eq!(values(found.deviation()), values(prediction.deviation()));
+
+        let refused = |network: Net| {
+            let loaded: Result<Fitted<Net>> = Fitted::load(&file, network, Net::forward);
+            loaded.unwrap_err().to_string()
+        };
+        let message = refused(Net::new(7, 1, true, 1));
+        assert!(message.contains("first.weight is [1, 7]"), "{message}");
+        let message = refused(Net::new(8, 1, false, 1));
+        assert!(message.contains("norm"), "{message}");
+    }
+}
+
+#[test]
+fn a_posterior_of_another_kind_of_model_has_no_likelihood() {
+    let folder = Folder::new("no-likelihood");
+    let (net, file) = (Net::new(3, 1, false, 1), folder.file("posterior.bpk"));
+    let posterior = BayesianConfig::new(ROWS, VifaConfig::new())
+        .init(net.clone())
+        .posterior();
+    posterior.save(&file).unwrap();
+    let loaded: Result<Fitted<Net>> = Fitted::load(&file, net, Net::forward);
+    let message = loaded.unwrap_err().to_string();
+    assert!(message.contains("has no likelihood"), "{message}");
+}
+
+#[test]
+fn classes_are_indices_or_one_hot_rows() {
+    let (x, labels) = classes();
+    let one_hot = burn_bayes_graph::losses::one_hot(labels.clone(), 2);
+    let net = Net::new(6, 2, false, 3);
+    let fit = Fit::new(SlangConfig::new().with_rank(1))
+        .with_epochs(60)
+        .with_progress(false);
+    let (by_index, _) = fit
+        .run(
+            Supervised::new(net.clone(), Net::forward, Likelihood::Categorical),
+            (x.clone(), labels),
+        )
+        .unwrap();
+    let (by_row, _) = fit
+        .run(
+            Supervised::new(net, Net::forward, Likelihood::Categorical),
+            (x.clone(), one_hot),
+        )
+        .unwrap();
+    let probabilities = by_index
+        .predict(x.clone())
+        .unwrap()
+        .probabilities()
+        .unwrap();
+    let others = by_row.predict(x).unwrap().probabilities().unwrap();
+    assert_eq!(values(probabilities.clone()), values(others));
+    let first = values(probabilities);
+    assert!(first[0] > 0.8 && first[1] < 0.2, "{first:?}");
+    assert!(first[2 * ROWS - 1] > 0.8, "{first:?}");
+}
+
+#[test]
+fn ordinal_classes_have_one_output_less() {
+    let (x, labels) = classes();
+    let model: Supervised<_, _, Tensor<1, Int>> =
+        Supervised::new(Net::new(4, 1, false, 3), Net::forward, Likelihood::Ordinal);
+    let losses = model.example_losses((x, labels));
+    assert_eq!(losses.dims(), [ROWS]);
+}
+
+#[test]
+fn metrics_of_the_learner_read_every_likelihood() {
+    let (x, labels) = classes();
+    let model: Supervised<_, _, Tensor<1, Int>> = Supervised::new(
+        Net::new(6, 2, false, 3),
+        Net::forward,
+        Likelihood::Categorical,
+    );
+    let output = || InferenceStep::step(&model, (x.clone(), labels.clone()));
+    let mixture = MixDraws::mix(vec![output(), output()]);
+    let metadata = metadata();
+    let mut accuracy = AccuracyMetric::new();
+    accuracy.update(&mixture.adapt(), &metadata).unwrap();
+    let mut nll = AverageNllMetric::new();
+    nll.update(&mixture.adapt(), &metadata).unwrap();
+    let loss: LossInput = mixture.adapt();
+    drop(loss);
+    let expected = mixture.loss.clone().into_scalar::<f64>();
+    let found = nll.running_value().unwrap().current();
+    assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+    // A metric of numbers says why it cannot be.
+    let error = CrpsMetric::new(1.0)
+        .update(&mixture.adapt(), &metadata)
+        .unwrap_err();
+    assert!(error.to_string().contains("Categorical"), "{error}");
+
+    // The noise is that of the likelihood, whatever the metric was given.
+    let model: Supervised<_> =
+        Supervised::new(Net::new(6, 1, false, 3), Net::forward, gaussian(25.0));
+    let (x, y) = curve();
+    let output = InferenceStep::step(&model, (x, y));
+    let mut nll = MixtureNllMetric::new(1.0);
+    nll.update(&output.adapt(), &metadata).unwrap();
+    let (found, expected) = (
+        nll.running_value().unwrap().current(),
+        output.loss.into_scalar::<f64>(),
+    );
+    assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+}
+
+#[test]
+fn what_cannot_be_fitted_is_refused_by_name() {
+    let model = |likelihood| -> Supervised<Net> {
+        Supervised::new(Net::new(3, 1, false, 1), Net::forward, likelihood)
+    };
+    let fit = || Fit::new(VifaConfig::new()).with_progress(false);
+    let message = |fit: Fit<VifaConfig>, likelihood, data| {
+        fit.run(model(likelihood), data).unwrap_err().to_string()
+    };
+    let few = || {
+        let (x, y) = curve();
+        (x.narrow(0, 0, 5), y.narrow(0, 0, 5))
+    };
+    let problem = message(fit().with_learned_noise(), gaussian(1.0), few());
+    assert!(
+        problem.contains("cannot be learned from 0 of 5 rows"),
+        "{problem}"
+    );
+    let problem = message(fit().with_learned_noise(), Likelihood::Poisson, curve());
+    assert!(
+        problem.contains("Poisson, which has no noise precision"),
+        "{problem}"
+    );
+    let (x, y) = curve();
+    let problem = message(fit(), gaussian(1.0), (x.clone(), y.clone().narrow(0, 0, 7)));
+    assert!(problem.contains("60 rows, but number 2 has 7"), "{problem}");
+    let problem = message(
+        fit().with_held_out(1.0),
+        gaussian(1.0),
+        (x.clone(), y.clone()),
+    );
+    assert!(problem.contains("held_out: is 1"), "{problem}");
+    let problem = message(fit().with_epochs(0), gaussian(1.0), (x, y));
+    assert!(problem.contains("epochs"), "{problem}");
+}
+
+#[test]
+#[should_panic(expected = "needs [60, 2]")]
+fn outputs_that_do_not_fit_the_targets_are_no_broadcast() {
+    let (x, y) = curve();
+    let model: Supervised<_> = Supervised::new(
+        Net::new(3, 1, false, 1),
+        Net::forward,
+        Likelihood::HeteroscedasticGaussian,
+    );
+    let _ = InferenceStep::step(&model, (x, y));
+}
