@@ -71,7 +71,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         let (images, identity) = (images.clone(), (rows, settings.clone()));
         jobs.push(Job::new(key, &identity, move || {
             let fold = rows.fold(&*images.get()?)?;
-            Ok(HoldoutScore::measures(fold.judge(&settings)?, NLL))
+            Ok(HoldoutScore::measures(fold.judge(&settings)?))
         })?);
         Ok(())
     };

@@ -14,7 +14,7 @@ impl ScoresByGroup {
     #[must_use]
     pub fn table(&self) -> Table {
         let of_task: &[&str] = match self.is_classification() {
-            true => &["error rate", "expected error", "ECE", "Brier"],
+            true => &["error rate", "expected error", "ECE", "Brier score"],
             false => &["RMSE", "in 50 %", "width", "in 90 %", "width"],
         };
         let header = [&*self.column, "rows", "NLL"].into_iter();

@@ -38,7 +38,6 @@ pub(crate) use leaderboard::{Contender, Leaderboard, SettingValues, shown_p_valu
 pub use posterior::PosteriorSummary;
 pub use section::Table;
 pub use side_by_side::{FitCaption, Problem, SideBySide, write_side_by_side};
-pub(crate) use summary::f1_name;
 pub use summary::{Summary, SummaryLine};
 pub use training::TrainingCurve;
 

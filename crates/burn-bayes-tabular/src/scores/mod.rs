@@ -17,9 +17,10 @@ mod row_costs;
 mod score;
 mod selective;
 mod several_targets;
+mod spec;
 mod summary;
 
-use burn_bayes_data::{Targets, Task};
+use burn_bayes_data::Targets;
 use serde::Serialize;
 
 pub use by_class::ClassScores;
@@ -27,7 +28,7 @@ pub use by_group::{GROUP_LEVELS, GroupCoverage, GroupScores, GroupTaskScores, Sc
 pub use classification::{ClassificationScores, ReferredClasses, ReliabilityBin};
 pub use conformal::{ConformalScores, CoverageByPart, PartCoverage};
 pub(crate) use constant::Constant;
-pub use counts::{CountCoverageScores, CountScores};
+pub use counts::CountScores;
 pub(crate) use divergence::FEWEST_ROWS;
 pub use divergence::{Divergence, divergence};
 pub use holdout::HoldoutScore;
@@ -40,7 +41,11 @@ pub use regression::{
 pub(crate) use row_costs::row_costs;
 pub use score::{Interval, Intervals, Score};
 pub use selective::SelectiveScores;
-pub use several_targets::{JointScores, SeveralTargetsScores, TargetScores};
+pub use several_targets::{
+    JointLabels, JointNumbers, JointScores, SeveralTargetsScores, TargetScores,
+};
+pub use spec::{Better, ScoreSpec};
+pub(crate) use spec::{Lines, NLL, ScoreLine};
 pub use summary::Summary;
 
 use crate::error::{Result, TabularError};
@@ -94,9 +99,7 @@ impl Scores {
             _ => Err(mismatched(predictions)),
         }
     }
-}
 
-impl Scores {
     /// The NLL, and the error with its name: RMSE or the misclassification rate, of several targets in standard
     /// deviations or averaged over labels.
     pub fn headline(&self) -> (Option<f64>, Option<f64>, &'static str) {
@@ -115,11 +118,14 @@ impl Scores {
     }
 }
 
-/// The name of the mean negative log-likelihood among the scores of a task.
-pub(crate) fn likelihood_name(task: Task) -> &'static str {
-    match task {
-        Task::Classification | Task::Multilabel => "nll",
-        Task::Regression | Task::Counts => "nll",
+impl Lines for Scores {
+    fn lines(&self) -> Vec<ScoreLine> {
+        match self {
+            Self::Classification(scores) => scores.named_lines(),
+            Self::Regression(scores) => scores.lines(),
+            Self::Counts(scores) => scores.lines(),
+            Self::SeveralTargets(scores) => scores.lines(),
+        }
     }
 }
 

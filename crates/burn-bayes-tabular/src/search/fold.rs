@@ -14,7 +14,7 @@ use crate::jobs::{LeftOut, Measures};
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, true_targets};
-use crate::scores::{Constant, HoldoutScore, Intervals, Scores, divergence};
+use crate::scores::{Constant, HoldoutScore, Intervals, NLL, Scores, divergence};
 use crate::settings::{DataSettings, FitSettings};
 
 /// The name of the measure that is 1 if the fit of a job diverged.
@@ -329,14 +329,14 @@ impl FoldRows {
 }
 
 impl HoldoutScore {
-    /// The measures that a job stores, with the cost by its name among the scores.
-    pub fn measures(judgement: Option<Self>, cost_name: &str) -> Measures {
+    /// The measures that a job stores.
+    pub fn measures(judgement: Option<Self>) -> Measures {
         let mut measures = Measures::new();
         if judgement.is_none_or(|judgement| judgement.diverged) {
             measures.insert(DIVERGED.into(), 1.0);
         }
         if let Some(Self { cost, error, .. }) = judgement {
-            measures.extend([(cost_name.into(), cost), (ERROR.into(), error)]);
+            measures.extend([(NLL.into(), cost), (ERROR.into(), error)]);
         }
         measures
     }
@@ -345,7 +345,7 @@ impl HoldoutScore {
     ///
     /// # Errors
     /// If a measure is missing.
-    pub(crate) fn of_measures(measures: &Measures, cost_name: &str) -> Result<Option<Self>> {
+    pub(crate) fn of_measures(measures: &Measures) -> Result<Option<Self>> {
         let diverged = measures.contains_key(DIVERGED);
         if diverged && measures.len() == 1 {
             return Ok(None);
@@ -356,7 +356,7 @@ impl HoldoutScore {
             found.ok_or(TabularError::Data(problem))
         };
         Ok(Some(Self {
-            cost: measure(cost_name)?,
+            cost: measure(NLL)?,
             error: measure(ERROR)?,
             diverged,
         }))
@@ -512,14 +512,11 @@ mod tests {
             ..judgement
         };
         for judgement in [Some(judgement), Some(worse), None] {
-            let measures = HoldoutScore::measures(judgement, "nll");
-            assert_eq!(
-                HoldoutScore::of_measures(&measures, "nll").unwrap(),
-                judgement
-            );
+            let measures = HoldoutScore::measures(judgement);
+            assert_eq!(HoldoutScore::of_measures(&measures).unwrap(), judgement);
         }
-        let other = HoldoutScore::measures(Some(judgement), "rmse");
-        let failure = HoldoutScore::of_measures(&other, "nll").unwrap_err();
+        let other = Measures::from([(ERROR.into(), 0.25)]);
+        let failure = HoldoutScore::of_measures(&other).unwrap_err();
         assert!(failure.to_string().contains("`nll`"), "{failure}");
     }
 
