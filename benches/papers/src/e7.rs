@@ -7,9 +7,9 @@ use burn_bayes_data::{Dataset, Features, Targets};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::experiments::search::Fold;
 use burn_bayes_tabular::rows::Target;
 use burn_bayes_tabular::scores::HoldoutScore;
-use burn_bayes_tabular::search::Fold;
 use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape};
 
 use super::experiment::{Column, Context, Effort, Experiment, Job, Key};

@@ -10,11 +10,11 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::by_class::ClassScores;
-use super::member_disagreement::{MemberScores, members};
+use super::member_disagreement::MemberScores;
 use super::selective::KEPT_FRACTIONS;
 use super::spec::{F1, Lines, ScoreLine, scores};
 use crate::error::Result;
-use crate::predict::{ClassPredictions, Uncertainty};
+use crate::predict::{ClassPredictions, Uncertainty, members};
 use crate::scores::{Interval, Intervals, Score, SelectiveScores};
 
 /// Number of bins of the calibration errors and the reliability diagram.

@@ -6,13 +6,13 @@ use burn_bayes::eval::{
 };
 use rayon::prelude::*;
 
-use super::member_disagreement::{MemberScores, members};
+use super::member_disagreement::MemberScores;
 use super::regression::{
     LEVELS, QUANTILES, calibration_error, coverage, pit_counts, quantile_frequencies, selective,
 };
 use super::spec::scores;
 use crate::error::Result;
-use crate::predict::CountPredictions;
+use crate::predict::{CountPredictions, members};
 use crate::scores::{
     CoverageScores, Intervals, QuantileFrequency, ReferredReals, Score, SelectiveScores,
 };

@@ -4,7 +4,6 @@ use burn_bayes::eval::MemberDisagreement;
 
 use super::score::{Intervals, Score};
 use super::spec::scores;
-use crate::predict::members_of_draws;
 
 scores! {
     /// The epistemic uncertainty of an ensemble, averaged over rows, in two parts.
@@ -31,11 +30,6 @@ impl MemberScores {
             between: self.between.root(),
         }
     }
-}
-
-/// The member of each draw; `None` for a single model.
-pub(crate) fn members(counts: &[usize]) -> Option<Vec<usize>> {
-    (counts.len() > 1).then(|| members_of_draws(counts).collect())
 }
 
 #[cfg(test)]

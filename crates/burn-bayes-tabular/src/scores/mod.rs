@@ -3,6 +3,7 @@
 //! A score that is undefined for the rows is null, with a reason, and never NaN. Intervals are bootstrap
 //! intervals over rows, so they assume independent rows.
 
+mod baselines;
 mod by_class;
 mod by_group;
 mod classification;
@@ -19,10 +20,12 @@ mod selective;
 mod several_targets;
 mod spec;
 mod summary;
+mod verdict;
 
 use burn_bayes_data::Targets;
 use serde::Serialize;
 
+pub use baselines::{Baseline, BaselineModel, BaselineScores};
 pub use by_class::ClassScores;
 pub use by_group::{GROUP_LEVELS, GroupCoverage, GroupScores, GroupTaskScores, ScoresByGroup};
 pub use classification::{ClassificationScores, ReferredClasses, ReliabilityBin};
@@ -31,9 +34,8 @@ pub(crate) use constant::Constant;
 pub use counts::CountScores;
 pub(crate) use divergence::FEWEST_ROWS;
 pub use divergence::{Divergence, divergence};
-pub use holdout::HoldoutScore;
+pub use holdout::{DIVERGED, HoldoutScore, Measures};
 pub use member_disagreement::MemberScores;
-pub(crate) use member_disagreement::members;
 pub(crate) use regression::LEVELS;
 pub use regression::{
     CoverageScores, QuantileFrequency, ReferredReals, RegressionScores, UniformityScores,
@@ -47,9 +49,10 @@ pub use several_targets::{
 pub use spec::{Better, ScoreSpec};
 pub(crate) use spec::{Lines, NLL, ScoreLine};
 pub use summary::Summary;
+pub use verdict::Verdict;
 
-use crate::error::{Result, TabularError};
-use crate::predict::Predictions;
+use crate::error::Result;
+use crate::predict::{Predictions, mismatched};
 
 /// All scores of some rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -127,17 +130,4 @@ impl Lines for Scores {
             Self::SeveralTargets(scores) => scores.lines(),
         }
     }
-}
-
-/// The error of predictions that are scored by the targets of another task.
-pub(crate) fn mismatched(predictions: &Predictions) -> TabularError {
-    let (predicted, given) = match predictions {
-        Predictions::Classes(_) => ("classes", "numbers"),
-        Predictions::Reals(_) => ("numbers", "classes"),
-        Predictions::Counts(_) => ("counts", "classes"),
-        Predictions::Several(_) => ("several targets", "others"),
-    };
-    TabularError::Data(format!(
-        "the fit predicts {predicted}, but the target column was read as {given}; use rows of the same task"
-    ))
 }

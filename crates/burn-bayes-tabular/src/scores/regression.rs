@@ -8,11 +8,11 @@ use burn_bayes::eval::{
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::member_disagreement::{MemberScores, members};
+use super::member_disagreement::MemberScores;
 use super::selective::KEPT_FRACTIONS;
 use super::spec::{Lines, ScoreLine, scores};
 use crate::error::Result;
-use crate::predict::{EPISTEMIC, RealPredictions};
+use crate::predict::{EPISTEMIC, RealPredictions, members};
 use crate::scores::{Intervals, Score, SelectiveScores};
 use crate::text::percent;
 

@@ -9,9 +9,9 @@ use burn_bayes_data::Targets;
 use serde::Serialize;
 
 use super::spec::{Lines, ScoreLine, scores};
-use super::{Intervals, Score, Scores, mismatched, row_costs};
+use super::{Intervals, Score, Scores, row_costs};
 use crate::error::Result;
-use crate::predict::{Predictions, RealPredictions, TargetPredictions};
+use crate::predict::{Predictions, RealPredictions, TargetPredictions, mismatched};
 use crate::text::shortened;
 
 /// The random seed of the noise in samples of targets.

@@ -9,7 +9,8 @@ mod ranges;
 mod tuning;
 
 pub(crate) use fold::NewTable;
-pub use fold::{DIVERGED, Fold, Scored};
+pub(crate) use fold::FoldFit;
+pub use fold::{Fold, Scored};
 pub use ranges::{Range, Ranges};
 pub use tuning::{JudgedTrials, TrialRow, Tuned, Tuning};
 

@@ -9,10 +9,10 @@ use burn_bayes_data::KFold;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Fold, Ranges, Search, Trial, Unit, best};
+use super::{Fold, FoldFit, Ranges, Search, Trial, Unit, best};
 use crate::error::Result;
+use crate::experiments::jobs::{self, Job, Key, Progress, Record, ResultCache, Task, WorkerPool};
 use crate::files::{csv_bytes, write_whole};
-use crate::jobs::{self, Job, Key, Progress, Record, ResultCache, Task, WorkerPool};
 use crate::rows::{SplitTable, read_table};
 use crate::scores::HoldoutScore;
 use crate::settings::{Config, FitSettings, refused};
@@ -149,10 +149,14 @@ impl Planned {
             method: self.settings.method.to_string(),
             seed: self.fold as u64,
         };
-        let everything = (self.settings.key(), fold.fingerprint());
-        let (fold, settings) = (fold.clone(), self.settings.clone());
-        Job::new(key, &everything, move || {
-            Ok(HoldoutScore::measures(fold.judge(&settings)?))
+        let fit = FoldFit {
+            settings: self.settings.clone(),
+            fold: fold.clone(),
+            positive: None,
+        };
+        Job::of(key, fit, |fit| {
+            let score = fit.fold.judge(&fit.settings)?;
+            Ok(HoldoutScore::measures(score).into())
         })
     }
 }

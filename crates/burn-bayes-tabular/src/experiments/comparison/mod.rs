@@ -19,11 +19,11 @@ use cross_intervals::CrossIntervals;
 use serde::Serialize;
 
 use crate::error::{Result, TabularError};
+use crate::experiments::jobs::Record;
+use crate::experiments::search::Scored;
 use crate::files::{csv_bytes, write_whole};
-use crate::jobs::{Measures, Record};
 use crate::order::by_cost;
-use crate::scores::{Better, Lines, ScoreSpec, Summary};
-use crate::search::{DIVERGED, Scored};
+use crate::scores::{Better, DIVERGED, Lines, Measures, ScoreSpec, Summary};
 use crate::settings::Method;
 use burn_bayes::eval::Bounded;
 
@@ -344,7 +344,7 @@ fn shown(entry: Option<&Entry>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::Key;
+    use crate::experiments::jobs::Key;
 
     fn record(method: &str, seed: u64, measures: &[(&str, f64)]) -> Record {
         let measures = measures
