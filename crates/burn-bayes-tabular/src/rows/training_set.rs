@@ -369,7 +369,10 @@ impl TrainingSet {
         let sizes = [*width as u64, *rows as u64].into_iter();
         let values = features.iter().chain(targets);
         let values = values.map(|value| value.to_bits().into());
-        let target = format!("{target:?}").into_bytes().into_iter().map(u64::from);
+        let target = format!("{target:?}")
+            .into_bytes()
+            .into_iter()
+            .map(u64::from);
         hashed(HASH_START, sizes.chain(values).chain(target))
     }
 

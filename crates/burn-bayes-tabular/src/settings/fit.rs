@@ -568,7 +568,10 @@ mod tests {
         }
         // Also the defaults of a method, which may change.
         let key = serde_json::to_value(base.training_key()).unwrap();
-        assert_eq!(key["defaults"].as_array().unwrap().last().unwrap()[0], "decay");
+        assert_eq!(
+            key["defaults"].as_array().unwrap().last().unwrap()[0],
+            "decay"
+        );
     }
 
     #[test]

@@ -98,9 +98,7 @@ impl Job {
         settings: &impl Serialize,
         work: impl Fn() -> Result<Measures> + Send + Sync + 'static,
     ) -> Result<Self> {
-        Self::with_row_results(key, settings, move || {
-            Ok(work()?.into())
-        })
+        Self::with_row_results(key, settings, move || Ok(work()?.into()))
     }
 
     /// As [`Job::new`], for a job that also stores results of rows.

@@ -399,7 +399,7 @@ mod tests {
         let fold = &Fold::all(&rows, &data, KFold::new(5), None).unwrap()[0];
         let prepared = fold.rows().unwrap();
         assert_eq!((prepared.train.rows(), prepared.targets.len()), (1600, 400));
-        assert_eq!(prepared.fingerprint(), fold.fingerprint());
+        assert_eq!(prepared.fingerprint(), fold.fingerprint);
     }
 
     #[test]
