@@ -95,7 +95,7 @@ pub(crate) const TASKS: &[Task] = &[
     Task {
         name: "tables",
         flags: &[],
-        about: "the tables of settings in the book and the README, from the code",
+        about: "the tables of settings and scores in the book and the README, from the code",
         run: |request| tables::write(&request.root),
     },
     Task {

@@ -1,23 +1,28 @@
-//! Tables of settings on the pages, written from the configurations themselves.
+//! Tables of settings and scores on the pages, written from the code itself.
 //!
-//! A table stands between `<!-- defaults: VifaConfig -->` and `<!-- end -->`. Of a field's documentation
-//! it has the first sentence, and a sentence that begins with "Paper", to its first semicolon.
+//! A table stands between `<!-- defaults: VifaConfig -->` or `<!-- scores: CountScores -->` and `<!-- end -->`. Of the
+//! documentation of a setting it has the first sentence, and a sentence that begins with "Paper", to its first semicolon.
+//! The scores are those of `scores! { … }`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use proc_macro2::Span;
+use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprLit, Field, Item, ItemStruct, Lit, Meta, MetaNameValue, Type};
+use syn::{
+    Attribute, Expr, ExprLit, Field, Ident, Item, ItemStruct, Lit, LitStr, Meta, MetaNameValue,
+    Token, Type, braced, parenthesized,
+};
 
 use crate::Outcome;
 use crate::source::Source;
 use crate::workspace::{self, TextFile};
 
-const START: &str = "<!-- defaults: ";
+const STARTS: [&str; 2] = ["<!-- defaults: ", "<!-- scores: "];
 const END: &str = "<!-- end -->";
 
-/// The tables by the names of their configurations.
+/// The tables by the names of their structures.
 type Tables = BTreeMap<String, String>;
 
 /// Writes every table anew.
@@ -43,7 +48,7 @@ pub(crate) fn problems(files: &[TextFile]) -> Vec<String> {
         .filter_map(|page| match filled(&page.text, &tables) {
             Ok(text) if text == page.text => None,
             Ok(_) => Some(format!(
-                "{}: a table of settings is out of date: cargo xtask tables",
+                "{}: a table is out of date: cargo xtask tables",
                 page.path
             )),
             Err(error) => Some(format!("{}: {error}", page.path)),
@@ -60,7 +65,12 @@ fn pages(files: &[TextFile]) -> impl Iterator<Item = &TextFile> {
 
 /// The page with the tables in their places.
 fn filled(page: &str, tables: &Tables) -> Result<String, String> {
-    let mut pieces = page.split(START);
+    let fill = |page: String, start: &&str| filled_from(&page, start, tables);
+    STARTS.iter().try_fold(page.to_string(), fill)
+}
+
+fn filled_from(page: &str, start: &str, tables: &Tables) -> Result<String, String> {
+    let mut pieces = page.split(start);
     let mut text = pieces.next().unwrap_or_default().to_string();
     for piece in pieces {
         let (name, rest) = piece.split_once(" -->").unwrap_or((piece, ""));
@@ -69,25 +79,73 @@ fn filled(page: &str, tables: &Tables) -> Result<String, String> {
             .ok_or_else(|| format!("no `{END}` after the table of {name}"))?;
         let table = tables
             .get(name)
-            .ok_or_else(|| format!("there is no configuration {name}"))?;
-        text.push_str(&format!("{START}{name} -->\n\n{table}\n{END}{rest}"));
+            .ok_or_else(|| format!("there is no structure {name}"))?;
+        text.push_str(&format!("{start}{name} -->\n\n{table}\n{END}{rest}"));
     }
     Ok(text)
 }
 
-/// The tables of all structures that derive Burn's `Config`.
+/// The tables of all structures that derive Burn's `Config`, and of all scores.
 fn tables(files: &[TextFile]) -> Tables {
     let sources = files
         .iter()
-        .filter(|file| file.path.ends_with(".rs") && file.text.contains("derive(Config"))
+        .filter(|file| {
+            let has_table = file.text.contains("derive(Config") || file.text.contains("scores! {");
+            file.path.ends_with(".rs") && has_table
+        })
         .filter_map(|file| Source::read(&file.text).ok());
     let items = sources.flat_map(|source| source.items);
     items
         .filter_map(|item| match item {
             Item::Struct(item) if is_config(&item) => Some((item.ident.to_string(), table(&item))),
+            Item::Macro(item) if item.mac.path.is_ident("scores") => {
+                let Scores { name, table } = item.mac.parse_body().ok()?;
+                Some((name, table))
+            }
             _ => None,
         })
         .collect()
+}
+
+/// What `scores! { … }` defines.
+struct Scores {
+    name: String,
+    table: String,
+}
+
+impl Parse for Scores {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        input.call(Attribute::parse_outer)?;
+        let name = input.parse::<Ident>()?.to_string();
+        let fields;
+        braced!(fields in input);
+        let mut table =
+            "| Name in JSON | Score | Better | Meaning |\n| --- | --- | --- | --- |\n".to_string();
+        while !fields.is_empty() {
+            let documentation = documentation(&fields.call(Attribute::parse_outer)?);
+            let key = fields.parse::<Ident>()?;
+            fields.parse::<Token![:]>()?;
+            fields.parse::<Type>()?;
+            if fields.parse::<Option<Token![=]>>()?.is_some() {
+                let row;
+                parenthesized!(row in fields);
+                if let Ok(title) = row.parse::<LitStr>() {
+                    row.parse::<Token![,]>()?;
+                    let better = match row.parse::<Ident>()?.to_string().as_str() {
+                        "Higher" => "higher",
+                        "Lower" => "lower",
+                        "AtLevel" => "near the level",
+                        _ => "–",
+                    };
+                    let (title, meaning) = (title.value(), documentation.trim_end_matches('.'));
+                    table.push_str(&format!("| `{key}` | {title} | {better} | {meaning} |\n"));
+                }
+                row.parse::<proc_macro2::TokenStream>()?;
+            }
+            fields.parse::<Token![;]>()?;
+        }
+        Ok(Self { name, table })
+    }
 }
 
 fn is_config(item: &ItemStruct) -> bool {
@@ -134,7 +192,7 @@ struct Row {
 
 impl Row {
     fn of(field: &Field) -> Self {
-        let documentation = documentation(field).replace('|', "\\|");
+        let documentation = documentation(&field.attrs).replace('|', "\\|");
         let mut sentences = documentation
             .split(". ")
             .map(|text| text.trim_end_matches('.'));
@@ -177,9 +235,8 @@ fn is_option(of: &Type) -> bool {
 }
 
 /// The first paragraph of the documentation on one line, its links as plain text.
-fn documentation(field: &Field) -> String {
-    let lines = field
-        .attrs
+fn documentation(attributes: &[Attribute]) -> String {
+    let lines = attributes
         .iter()
         .filter_map(|attribute| match &attribute.meta {
             Meta::NameValue(doc) if doc.path.is_ident("doc") => string(&doc.value),
@@ -247,6 +304,34 @@ mod tests {
 | `clip` | none |  | A norm |
 ";
 
+    #[test]
+    fn a_table_is_written_from_scores() {
+        let source = r#"
+            scores! {
+                /// All scores.
+                AScores {
+                    /// Number of rows.
+                    rows: usize;
+                    /// A mean, of
+                    /// all rows.
+                    rmse: Score = ("RMSE", Lower, compared);
+                    /// Others.
+                    #[serde(flatten)]
+                    more: Vec<(A, B)> = (each);
+                    /// A fraction.
+                    hits: Score = ("Hits", Higher);
+                }
+            }
+        "#;
+        let rows = "| `rmse` | RMSE | lower | A mean, of all rows |\n| `hits` | Hits | higher | A fraction |\n";
+        let tables = tables(&[file("a.rs", source)]);
+        let table = &tables["AScores"];
+        assert!(
+            table.starts_with("| Name in JSON |") && table.ends_with(rows),
+            "{table}"
+        );
+    }
+
     fn file(path: &str, text: &str) -> TextFile {
         TextFile {
             path: path.into(),
@@ -266,7 +351,8 @@ mod tests {
 
     #[test]
     fn a_table_out_of_date_is_found_and_filled() {
-        let page = |inside: &str| format!("# A\n\n{START}AConfig -->{inside}{END}\n\nMore.\n");
+        let page =
+            |inside: &str| format!("# A\n\n{}AConfig -->{inside}{END}\n\nMore.\n", STARTS[0]);
         let check = |text: &str| problems(&[file("a.rs", CONFIG), file("book/src/a.md", text)]);
         let current = page(&format!("\n\n{TABLE}\n"));
         assert_eq!(check(&current), [""; 0]);

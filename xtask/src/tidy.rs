@@ -107,6 +107,7 @@ fn rust(file: &TextFile) -> Vec<String> {
         problems.extend(length(path, &source));
         problems.extend(backends(path, &source));
         problems.extend(renames(path, &source));
+        problems.extend(imports(path, &source));
     }
     problems
 }
@@ -177,6 +178,64 @@ fn backends(path: &str, source: &Source<'_>) -> Vec<String> {
         .flat_map(|(name, what)| {
             let message = format!("`{name}` {what}");
             wrong_lines(path, &code, &message, |line| has_word(line, name))
+        })
+        .collect()
+}
+
+/// The modules of crates from the bottom up: each imports only from those before it.
+const ORDERS: &[(&str, &[&str])] = &[(
+    "crates/burn-bayes-tabular/src/",
+    &[
+        "error",
+        "distinct",
+        "order",
+        "text",
+        "shell",
+        "random",
+        "parallel",
+        "files",
+        "settings",
+        "network",
+        "groups",
+        "rows",
+        "predict",
+        "scores",
+        "report",
+        "engine",
+        "trend",
+        "plain_models",
+        "assessment",
+        "run",
+        "new_rows",
+        "experiments",
+    ],
+)];
+
+/// Imports from modules above, and modules without a place in the order.
+fn imports(path: &str, source: &Source<'_>) -> Vec<String> {
+    let Some((inside, order)) = ORDERS
+        .iter()
+        .find_map(|(folder, order)| Some((path.strip_prefix(folder)?, order)))
+    else {
+        return Vec::new();
+    };
+    let module = inside.split(['/', '.']).next().unwrap_or_default();
+    if module == "lib" {
+        return Vec::new();
+    }
+    let place = |name: &str| order.iter().position(|known| *known == name);
+    let Some(own) = place(module) else {
+        return vec![format!(
+            "{path}: `{module}` has no place in the order of modules"
+        )];
+    };
+    let code = source.code();
+    order[own + 1..]
+        .iter()
+        .flat_map(|above| {
+            let import = format!("crate::{above}");
+            let message = format!("imports from `{above}`, which is above `{module}`");
+            wrong_lines(path, &code, &message, |line| has_word(line, &import))
         })
         .collect()
 }
@@ -400,6 +459,27 @@ mod tests {
         ] {
             assert!(rust(&file(path, source)).is_empty(), "{path}");
         }
+    }
+
+    #[test]
+    fn a_module_imports_only_from_those_below() {
+        let source = "//! A.\nuse crate::rows::A;\n// use crate::run::B;\nuse crate::report::C;\n\
+            #[cfg(test)]\nmod tests {\n    use crate::run::D;\n}\n";
+        let found = |path: &str| {
+            let problems = rust(&file(
+                &format!("crates/burn-bayes-tabular/src/{path}"),
+                source,
+            ));
+            problems.join(";")
+        };
+        assert_eq!(found("run/fit.rs"), "");
+        let upwards = found("scores/mod.rs");
+        assert!(
+            upwards.contains(":4: ") && upwards.contains("`report`"),
+            "{upwards}"
+        );
+        assert!(found("predict.rs").contains("above `predict`"));
+        assert!(found("elsewhere/a.rs").contains("no place"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance};
 
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::jobs::Measures;
+use burn_bayes_tabular::scores::Measures;
 
 use super::experiment::Column;
 

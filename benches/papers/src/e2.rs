@@ -8,7 +8,7 @@ use burn_bayes_contrib::methods::LogisticPosterior;
 use burn_bayes_data::LinearModelConfig;
 
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::jobs::{Job, Key};
+use burn_bayes_tabular::experiments::jobs::{Job, Key};
 
 use super::distances::{self, COLUMNS, COVARIANCE};
 use super::experiment::{Column, Context, Experiment};

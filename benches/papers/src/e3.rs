@@ -8,7 +8,7 @@ use burn_bayes_contrib::methods::BayesianRidge;
 use burn_bayes_data::{Scaler, Scaling, partition};
 
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::jobs::{Job, Key};
+use burn_bayes_tabular::experiments::jobs::{Job, Key};
 
 use super::distances::{self, ALIKE, COLUMNS, MEASURES};
 use super::experiment::{Column, Context, Experiment};

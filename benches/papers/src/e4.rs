@@ -7,7 +7,7 @@ use burn_bayes_contrib::methods::LogisticPosterior;
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::jobs::{Job, Key};
+use burn_bayes_tabular::experiments::jobs::{Job, Key};
 
 use super::distances::{self, ALIKE, COLUMNS, MEASURES};
 use super::experiment::{Column, Context, Experiment};

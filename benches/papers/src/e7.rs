@@ -7,9 +7,9 @@ use burn_bayes_data::{Dataset, Features, Targets};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::experiments::search::Fold;
 use burn_bayes_tabular::rows::Target;
 use burn_bayes_tabular::scores::HoldoutScore;
-use burn_bayes_tabular::search::Fold;
 use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape};
 
 use super::experiment::{Column, Context, Effort, Experiment, Job, Key};
@@ -71,7 +71,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         let (images, identity) = (images.clone(), (rows, settings.clone()));
         jobs.push(Job::new(key, &identity, move || {
             let fold = rows.fold(&*images.get()?)?;
-            Ok(HoldoutScore::measures(fold.judge(&settings)?, NLL))
+            Ok(HoldoutScore::measures(fold.judge(&settings)?))
         })?);
         Ok(())
     };

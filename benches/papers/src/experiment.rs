@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use burn_bayes_tabular::error::{Result, TabularError};
 
-pub(crate) use burn_bayes_tabular::jobs::{Job, Key, Measures};
+pub(crate) use burn_bayes_tabular::experiments::jobs::{Job, Key};
+pub(crate) use burn_bayes_tabular::scores::Measures;
 
 use super::findings::Finding;
 use super::published::Published;

@@ -42,8 +42,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use burn_bayes_tabular::experiments::jobs;
 use burn_bayes_tabular::files::write_whole;
-use burn_bayes_tabular::{Result, TabularError, jobs};
+use burn_bayes_tabular::{Result, TabularError};
 use clap::{Args, Parser, Subcommand};
 
 use console::tell;

@@ -191,7 +191,8 @@ fn line(page: &mut String, entries: impl Iterator<Item = impl AsRef<str>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn_bayes_tabular::jobs::{Key, Measures, Record};
+    use burn_bayes_tabular::experiments::jobs::{Key, Record};
+    use burn_bayes_tabular::scores::Measures;
 
     const EXPERIMENT: Experiment = Experiment {
         name: "E0",

@@ -1,6 +1,6 @@
 //! Results by data and method, averaged over seeds.
 
-use burn_bayes_tabular::jobs::Record;
+use burn_bayes_tabular::experiments::jobs::Record;
 use burn_bayes_tabular::scores::Summary;
 
 use super::published::Published;

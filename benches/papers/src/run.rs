@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use burn_bayes_tabular::distinct::distinct;
 use burn_bayes_tabular::error::{Result, TabularError};
+use burn_bayes_tabular::experiments::jobs::{self, Job, ResultCache, Task, WorkerPool};
 use burn_bayes_tabular::files::{make_folder, write_whole};
-use burn_bayes_tabular::jobs::{self, Job, ResultCache, Task, WorkerPool};
 use burn_bayes_tabular::settings::refused;
 use serde::{Deserialize, Serialize};
 

@@ -10,10 +10,10 @@ use burn_bayes_tabular::shell::command_of;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use burn_bayes_tabular::assessment::Baseline;
 use burn_bayes_tabular::engine::EpochRecord;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::report::{Summary, Table, number};
+use burn_bayes_tabular::scores::Baseline;
 use burn_bayes_tabular::scores::Scores;
 
 /// A progress bar that is cleared when dropped.

@@ -1,27 +1,15 @@
 //! Whether a fit can be trusted: the convergence test of its posterior, and its negative log-likelihood (NLL) on
 //! the held-out rows beside those of plain models.
-//!
-//! With d_r the NLL of row r under the fit minus that under a baseline, N rows, mean d̄ and sample standard
-//! deviation s, the fit is worse than the baseline if d̄ > 2 s/√N: of fits that are as good as the baseline, about one in
-//! forty is called worse. Of fewer than five rows, s is a guess, so they are not judged.
 
 use std::fmt;
 
-use burn_bayes_data::{Features, Targets};
 use serde::Serialize;
 
-use crate::engine::{Diagnosis, ProcessComparison, Verdict};
-use crate::error::Result;
-use crate::plain_models::PlainModels;
-use crate::predict::Predictions;
-use crate::scores::{FEWEST_ROWS, HoldoutScore, Summary, row_costs};
+use crate::engine::{Diagnosis, ProcessComparison};
+use crate::report::VerdictPanel;
+use crate::scores::{Baseline, Verdict};
 use crate::text::{number, sentence};
 use crate::trend::Trend;
-
-/// A fit is worse or better than a baseline by more than this many standard errors.
-const STANDARD_ERRORS: f64 = 2.0;
-/// Differences up to this fraction of the NLL are rounding.
-const ROUNDING: f64 = 1e-9;
 
 /// Whether a fit can be trusted, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -44,44 +32,6 @@ pub struct Assessment {
     /// Whether the fit diverged.
     #[serde(skip)]
     has_diverged: bool,
-}
-
-/// A plain model beside a fit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Baseline {
-    /// Which one it is.
-    pub model: BaselineModel,
-    /// Its name in words.
-    pub name: &'static str,
-    /// Its scores; null if it was not fitted.
-    pub scores: Option<BaselineScores>,
-    /// Why it was not fitted.
-    pub absent: Option<String>,
-}
-
-/// A plain model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BaselineModel {
-    /// The class frequencies of the training rows, or the mean and standard deviation of their targets.
-    Constant,
-    /// Ridge or logistic regression.
-    Linear,
-    /// The maximum a posteriori fit with the same settings.
-    Map,
-}
-
-/// The scores of a plain model on the held-out rows.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct BaselineScores {
-    /// Mean negative log-likelihood per row, in nats and in the unit of the target.
-    pub nll: f64,
-    /// Root mean squared error, or the misclassification rate; see [`HoldoutScore::error`].
-    pub error: f64,
-    /// The NLL of the fit minus this one.
-    pub difference: f64,
-    /// The standard error of the difference; null for fewer than five rows.
-    pub standard_error: Option<f64>,
 }
 
 impl Assessment {
@@ -142,6 +92,15 @@ impl Assessment {
         }
     }
 
+    /// The verdict with its reasons, for a report; `None` without a verdict.
+    pub(crate) fn panel(&self) -> Option<VerdictPanel> {
+        let verdict = self.verdict?;
+        // The names of settings have code marks, for a terminal.
+        let sentences = self.sentences().into_iter();
+        let sentences = sentences.map(|text| text.replace('`', "")).collect();
+        Some(VerdictPanel::new(verdict, verdict.to_string(), sentences))
+    }
+
     /// What was found out, a sentence for each part.
     pub fn sentences(&self) -> Vec<String> {
         let diagnosis = self.diagnosis.iter().flat_map(Diagnosis::sentences);
@@ -188,124 +147,11 @@ impl fmt::Display for Assessment {
     }
 }
 
-impl Baseline {
-    /// The plain models beside a fit with these predictions of rows.
-    ///
-    /// # Errors
-    /// If predictions and targets do not match.
-    pub(crate) fn all(
-        models: &PlainModels,
-        predictions: &Predictions,
-        features: &Features,
-        targets: &Targets,
-    ) -> Result<Vec<Self>> {
-        let costs = row_costs(predictions, targets)?;
-        let scored = |other: &Predictions| BaselineScores::of(&costs, other, targets);
-        let (constant, linear) = match predictions {
-            Predictions::Reals(_) => ("the mean and deviation of the targets", "ridge regression"),
-            Predictions::Counts(_) => ("the mean count", "Poisson regression"),
-            Predictions::Classes(_) => ("the class frequencies", "logistic regression"),
-            Predictions::Several(_) => ("a constant for each target", "a linear model"),
-        };
-        let mut baselines = vec![Self {
-            model: BaselineModel::Constant,
-            name: constant,
-            scores: Some(scored(&models.constant(targets.len()))?),
-            absent: None,
-        }];
-        for (model, name, fit) in [
-            (BaselineModel::Linear, linear, &models.linear),
-            (BaselineModel::Map, "map", &models.map),
-        ] {
-            let Some(fit) = fit else { continue };
-            let (scores, absent) = match fit.predict(features)? {
-                Ok(predictions) => (Some(scored(&predictions)?), None),
-                Err(reason) => (None, Some(reason)),
-            };
-            baselines.push(Self {
-                model,
-                name,
-                scores,
-                absent,
-            });
-        }
-        Ok(baselines)
-    }
-
-    /// What a comparison says against a fit, if anything.
-    fn verdict(&self) -> Option<Verdict> {
-        let ratio = self.scores.and_then(|scores| scores.standard_errors());
-        let is_worse = ratio.is_some_and(|ratio| ratio > STANDARD_ERRORS);
-        is_worse.then_some(match self.model {
-            BaselineModel::Constant | BaselineModel::Map => Verdict::DoNotUse,
-            BaselineModel::Linear => Verdict::LookCloser,
-        })
-    }
-
-    /// How the fit compares, without a capital letter and a full stop; `None` without scores.
-    fn finding(&self) -> Option<String> {
-        let scores = self.scores?;
-        let (name, difference) = (self.name, scores.shown_difference());
-        let beyond = format!("by more than {STANDARD_ERRORS} standard errors");
-        let compared = match scores.standard_errors() {
-            None => format!("cannot be compared with {name}"),
-            Some(ratio) if ratio > STANDARD_ERRORS => format!("is worse than {name} {beyond}"),
-            Some(ratio) if ratio < -STANDARD_ERRORS => format!("is better than {name} {beyond}"),
-            Some(_) => format!("is about as good as {name}"),
-        };
-        Some(format!(
-            "on the held-out rows it {compared} (difference in NLL {difference})"
-        ))
-    }
-}
-
-impl BaselineScores {
-    /// The scores of predictions, beside the NLL of every row under a fit.
-    fn of(costs: &[f64], predictions: &Predictions, targets: &Targets) -> Result<Self> {
-        let HoldoutScore { cost, error, .. } = HoldoutScore::of(predictions, targets)?;
-        let others = row_costs(predictions, targets)?;
-        let differences: Vec<f64> = costs
-            .iter()
-            .zip(others)
-            .map(|(one, other)| one - other)
-            .collect();
-        let summary = Summary::of(&differences);
-        let standard_error = summary.and_then(|summary| summary.standard_error);
-        Ok(Self {
-            nll: cost,
-            error,
-            difference: summary.map_or(f64::NAN, |summary| summary.mean),
-            standard_error: standard_error.filter(|_| costs.len() >= FEWEST_ROWS),
-        })
-    }
-
-    /// The difference in standard errors: 0 if it is only rounding, and infinite if it is, or is the same for all rows.
-    /// `None` if there are too few rows to judge, or the NLL of both is infinite.
-    fn standard_errors(&self) -> Option<f64> {
-        let error = self.standard_error?;
-        let ratio = match self.difference {
-            // The loss of a row is not a number, or both are infinite.
-            difference if difference.is_nan() => f64::INFINITY,
-            difference if difference.is_infinite() => difference,
-            difference if difference.abs() <= ROUNDING * (1.0 + self.nll.abs()) => 0.0,
-            difference => difference / error,
-        };
-        (!ratio.is_nan()).then_some(ratio)
-    }
-
-    /// The difference with its standard error, as text.
-    pub fn shown_difference(&self) -> String {
-        match self.standard_error {
-            Some(error) => format!("{} ± {}", number(self.difference), number(error)),
-            None => number(self.difference),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::{Importance, Motion};
+    use crate::scores::{BaselineModel, BaselineScores};
 
     fn beside(model: BaselineModel, difference: f64) -> Baseline {
         Baseline {

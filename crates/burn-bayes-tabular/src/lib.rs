@@ -3,8 +3,8 @@
 //!
 //! [`rows`] reads a file into a training set, [`engine`] fits a network to it by [`settings`], and
 //! [`predict`] and [`scores`] have its predictions and their scores. A [`run`] is a fit in a folder, with
-//! a [`report`]; [`new_rows`] predicts and scores new files by a run. [`search`], [`comparison`] and
-//! [`simulation_based_calibration`] make many fits as [`jobs`], whose results are cached.
+//! a [`report`]; [`new_rows`] predicts and scores new files by a run. The [`experiments`] make many
+//! fits, as jobs whose results are cached.
 //!
 //! ```no_run
 //! use burn_bayes_tabular::engine::{Unobserved, fit};
@@ -41,17 +41,13 @@ pub mod predict;
 pub mod scores;
 
 pub mod assessment;
-pub mod simulation_based_calibration;
 
 pub mod report;
 pub mod run;
 
 pub mod new_rows;
 
-pub mod comparison;
-pub mod fits;
-pub mod jobs;
-pub mod search;
+pub mod experiments;
 
 pub mod distinct;
 pub mod error;
@@ -59,10 +55,10 @@ pub mod files;
 pub mod random;
 pub mod shell;
 
+mod groups;
 mod order;
 mod parallel;
 mod plain_models;
-mod quartiles;
 mod text;
 mod trend;
 

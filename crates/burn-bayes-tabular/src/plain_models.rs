@@ -4,13 +4,13 @@
 //! The constant and the linear model are kept in the folder of a run, so that new rows can be scored by them without
 //! the training rows.
 
-use burn_bayes_data::Features;
+use burn_bayes_data::{Features, Targets};
 
 use crate::engine::{TrainedModel, Unobserved, fit, is_quickly_solved, is_solved_directly};
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
 use crate::rows::{Target, TrainingSet};
-use crate::scores::Constant;
+use crate::scores::{Baseline, BaselineModel, BaselineScores, Constant, row_costs};
 use crate::settings::{FitSettings, Method, NetworkShape, PriorName, PriorPrecision};
 
 /// The plain models beside a fit.
@@ -70,6 +70,49 @@ impl PlainModels {
             map: fitted.transpose()?,
             ..self
         })
+    }
+
+    /// The scores of these models beside a fit with these predictions of rows.
+    ///
+    /// # Errors
+    /// If predictions and targets do not match.
+    pub(crate) fn beside(
+        &self,
+        predictions: &Predictions,
+        features: &Features,
+        targets: &Targets,
+    ) -> Result<Vec<Baseline>> {
+        let costs = row_costs(predictions, targets)?;
+        let scored = |other: &Predictions| BaselineScores::of(&costs, other, targets);
+        let (constant, linear) = match predictions {
+            Predictions::Reals(_) => ("the mean and deviation of the targets", "ridge regression"),
+            Predictions::Counts(_) => ("the mean count", "Poisson regression"),
+            Predictions::Classes(_) => ("the class frequencies", "logistic regression"),
+            Predictions::Several(_) => ("a constant for each target", "a linear model"),
+        };
+        let mut baselines = vec![Baseline {
+            model: BaselineModel::Constant,
+            name: constant,
+            scores: Some(scored(&self.constant(targets.len()))?),
+            absent: None,
+        }];
+        for (model, name, fit) in [
+            (BaselineModel::Linear, linear, &self.linear),
+            (BaselineModel::Map, "map", &self.map),
+        ] {
+            let Some(fit) = fit else { continue };
+            let (scores, absent) = match fit.predict(features)? {
+                Ok(predictions) => (Some(scored(&predictions)?), None),
+                Err(reason) => (None, Some(reason)),
+            };
+            baselines.push(Baseline {
+                model,
+                name,
+                scores,
+                absent,
+            });
+        }
+        Ok(baselines)
     }
 
     /// The constant prediction of this number of rows.

@@ -6,8 +6,8 @@ use burn_bayes::Noise;
 use burn_bayes_data::{Dataset, Features, Scaling, Split, Targets};
 use burn_bayes_tabular::engine::{Unobserved, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::jobs::Measures;
 use burn_bayes_tabular::predict::Predictions;
+use burn_bayes_tabular::scores::Measures;
 use burn_bayes_tabular::settings::{FitSettings, NetworkShape};
 use serde::Serialize;
 

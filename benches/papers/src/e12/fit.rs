@@ -11,7 +11,7 @@ use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::jobs::Computed;
+use burn_bayes_tabular::experiments::jobs::Computed;
 use burn_bayes_tabular::random::generator;
 use burn_bayes_tabular::settings::DeviceName;
 

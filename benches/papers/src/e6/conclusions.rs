@@ -3,7 +3,7 @@
 use crate::experiment::Effort;
 use crate::findings::{Finding, least_of};
 use crate::results::Results;
-use burn_bayes_tabular::search::DIVERGED;
+use burn_bayes_tabular::scores::DIVERGED;
 
 use super::mixtures::MIXTURES;
 use super::protocols::{

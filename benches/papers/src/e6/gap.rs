@@ -6,7 +6,8 @@ use std::sync::Arc;
 use burn_bayes_data::{Dataset, Split};
 
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::search::{DIVERGED, Fold};
+use burn_bayes_tabular::experiments::search::Fold;
+use burn_bayes_tabular::scores::DIVERGED;
 use burn_bayes_tabular::settings::{FitSettings, Method};
 
 use super::protocols::label;

@@ -5,7 +5,7 @@ use burn_bayes_data::KFold;
 use serde::Serialize;
 
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::search::Fold;
+use burn_bayes_tabular::experiments::search::Fold;
 use burn_bayes_tabular::settings::{FitSettings, LikelihoodName, Method};
 
 use super::protocols::label;

@@ -15,8 +15,9 @@ use std::sync::{Arc, OnceLock};
 use burn_bayes_data::KFold;
 
 use burn_bayes_tabular::error::{Result, TabularError};
+use burn_bayes_tabular::experiments::search::Fold;
+use burn_bayes_tabular::scores::DIVERGED;
 use burn_bayes_tabular::scores::HoldoutScore;
-use burn_bayes_tabular::search::{DIVERGED, Fold};
 use burn_bayes_tabular::settings::{FitSettings, NoisePrecision, PriorPrecision};
 
 use super::experiment::{Column, Context, Experiment, Job, Key, Measures};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::experiment::Effort;
-use burn_bayes_tabular::search::{Range, Ranges, Search};
+use burn_bayes_tabular::experiments::search::{Range, Ranges, Search};
 use burn_bayes_tabular::settings::{FitSettings, Method, NoisePrecision};
 
 use super::sets::Set;

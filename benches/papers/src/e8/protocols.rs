@@ -5,8 +5,8 @@ use rand::RngExt;
 use serde::Serialize;
 
 use crate::experiment::Effort;
+use burn_bayes_tabular::experiments::search::TRIALS;
 use burn_bayes_tabular::random::generator;
-use burn_bayes_tabular::search::TRIALS;
 
 use super::fit::{Fit, Spread};
 use crate::images::Counts;

@@ -6,8 +6,8 @@ use burn_bayes::eval::{
 };
 
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::jobs::Measures;
 use burn_bayes_tabular::predict::Uncertainty;
+use burn_bayes_tabular::scores::Measures;
 
 use crate::experiment::Column;
 

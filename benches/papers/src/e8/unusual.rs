@@ -12,7 +12,7 @@ use burn_bayes::eval::{
 };
 
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::jobs::Measures;
+use burn_bayes_tabular::scores::Measures;
 
 use super::fit::{AtMean, TrainedModel};
 use super::protocols::{self, PLAIN, Protocol, VIFA};

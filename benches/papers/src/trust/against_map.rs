@@ -10,9 +10,10 @@ use burn_bayes_data::{
 
 use burn_bayes_tabular::engine::{Unobserved, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::jobs::{Job, Key, Measures};
+use burn_bayes_tabular::experiments::jobs::{Job, Key};
+use burn_bayes_tabular::scores::DIVERGED;
+use burn_bayes_tabular::scores::Measures;
 use burn_bayes_tabular::scores::Summary;
-use burn_bayes_tabular::search::DIVERGED;
 use burn_bayes_tabular::settings::{FitSettings, Method};
 
 use super::generators::{housing_like, large};

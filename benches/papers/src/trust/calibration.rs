@@ -6,10 +6,13 @@ use rand::rngs::StdRng;
 use serde::Serialize;
 
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::jobs::{Job, Key, Measures};
+use burn_bayes_tabular::experiments::jobs::{Job, Key};
+use burn_bayes_tabular::experiments::simulation_based_calibration::{
+    Check, Design, QuantityCheck, Simulator,
+};
 use burn_bayes_tabular::rows::{Target, TrainingSet};
+use burn_bayes_tabular::scores::Measures;
 use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape, NoisePrecision, Solver};
-use burn_bayes_tabular::simulation_based_calibration::{Check, Design, QuantityCheck, Simulator};
 
 use super::generators::design;
 use super::{FAILED_COLUMN, or_diverged, posterior_methods};

@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use burn_bayes_tabular::engine::{Unobserved, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::jobs::{Job, Key, Measures};
+use burn_bayes_tabular::experiments::jobs::{Job, Key};
 use burn_bayes_tabular::predict::{NoiseDeviations, Predictions, RealPredictions};
+use burn_bayes_tabular::scores::Measures;
 use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape, NoisePrecision};
 
 use super::held_out::HeldOut;

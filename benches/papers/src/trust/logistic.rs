@@ -10,8 +10,9 @@ use serde::Serialize;
 
 use burn_bayes_tabular::engine::{TrainedModel, Unobserved, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::jobs::{Job, Key, Measures};
+use burn_bayes_tabular::experiments::jobs::{Job, Key};
 use burn_bayes_tabular::predict::Predictions;
+use burn_bayes_tabular::scores::Measures;
 use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape};
 
 use super::generators::{design, linear_function};

@@ -17,11 +17,12 @@ mod optimum;
 mod relu_regression;
 mod steps;
 
-use burn_bayes_tabular::engine::{self, TrainedModel, Verdict};
+use burn_bayes_tabular::engine::{self, TrainedModel};
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::jobs::Measures;
 use burn_bayes_tabular::rows::TrainingSet;
-use burn_bayes_tabular::search::DIVERGED;
+use burn_bayes_tabular::scores::DIVERGED;
+use burn_bayes_tabular::scores::Measures;
+use burn_bayes_tabular::scores::Verdict;
 use burn_bayes_tabular::settings::{FitSettings, Method};
 
 use crate::experiment::{Column, Statistic};

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
-use burn_bayes_tabular::fits::FitsTask;
-use burn_bayes_tabular::jobs::{self, ResultCache};
-use burn_bayes_tabular::report::{CheckReport, number, write_check};
-use burn_bayes_tabular::settings::{Config, DataSettings, refused};
-use burn_bayes_tabular::simulation_based_calibration::{
-    Check, Design, DesignSource, NormalDesign, Simulations,
+use burn_bayes_tabular::experiments::FitsTask;
+use burn_bayes_tabular::experiments::jobs::{self, ResultCache};
+use burn_bayes_tabular::experiments::simulation_based_calibration::{
+    Check, CheckReport, Design, DesignSource, NormalDesign, Simulations,
 };
+use burn_bayes_tabular::report::number;
+use burn_bayes_tabular::settings::{Config, DataSettings, refused};
 use clap::Args;
 use serde_json::json;
 
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         config: &config.to_toml()?,
         check: &check,
     };
-    write_check(&report, &page)?;
+    report.write(&page)?;
     match arguments.jobs.output.json {
         true => print_json(&json!({
             "is_calibrated": check.is_calibrated(),

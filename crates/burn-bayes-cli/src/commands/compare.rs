@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
-use burn_bayes_tabular::comparison::{Comparison, Runs};
-use burn_bayes_tabular::fits::FitsTask;
-use burn_bayes_tabular::jobs::{self, ResultCache};
+use burn_bayes_tabular::experiments::FitsTask;
+use burn_bayes_tabular::experiments::comparison::{Comparison, Runs};
+use burn_bayes_tabular::experiments::jobs::{self, ResultCache};
 use burn_bayes_tabular::rows::SplitTable;
 use burn_bayes_tabular::settings::{Config, Method};
 use clap::Args;

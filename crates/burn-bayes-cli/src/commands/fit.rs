@@ -8,7 +8,7 @@ use std::time::Instant;
 use burn_bayes_data::OneOrSeveral;
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::engine::{EpochRecord, Observer, TrainedModel};
-use burn_bayes_tabular::fits::FitsTask;
+use burn_bayes_tabular::experiments::FitsTask;
 use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::run::{EnsembleFit, FinishedFit, FolderFit, RunFolder, Start, TrainedRun};
 use burn_bayes_tabular::settings::{Config, FitSettings, refused};

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
-use burn_bayes_tabular::fits::FitsTask;
-use burn_bayes_tabular::jobs::ResultCache;
+use burn_bayes_tabular::experiments::FitsTask;
+use burn_bayes_tabular::experiments::jobs::ResultCache;
+use burn_bayes_tabular::experiments::search::{Ranges, Tuned, Tuning};
 use burn_bayes_tabular::report::number;
-use burn_bayes_tabular::search::{Ranges, Tuned, Tuning};
 use clap::Args;
 use serde_json::json;
 

@@ -126,7 +126,7 @@ fn methods_of_counts_are_compared_and_ensembles_fitted() {
         "compare {fit} --model mlp:4 --methods vifa,laplace,map --repeats 2 --out compared"
     ));
     assert!(
-        text.contains("deviance") && text.contains("laplace"),
+        text.contains("Deviance") && text.contains("laplace"),
         "{text}"
     );
     place.output(&format!(

@@ -3,13 +3,14 @@
 use std::fmt;
 
 use burn_bayes::diagnostics::{CONVERGED, Convergence, ConvergenceTest, KlGap};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::fitted::Fit;
 use super::importance::{Importance, importance, measure_probability_change};
 use super::{Motion, TrainedModel, linear};
 use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
+use crate::scores::Verdict;
 use crate::settings::{FitSettings, Method};
 use crate::text::sentence;
 use burn_bayes::eval::Bounded;
@@ -42,28 +43,6 @@ const COMPARE: &str = "compare it with the method `map` on held-out rows";
 const EXACT: &str = "the method `exact` gives the posterior of a linear regression";
 /// The same for a linear classification.
 const FULL: &str = "the method `full-gaussian` gives the best Gaussian of a linear classification";
-
-/// A verdict on a fit, from the best to the worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The fit has converged, and close to the true posterior if that was measured.
-    Trust,
-    /// The fit has not converged, or is not close to the true posterior.
-    LookCloser,
-    /// The mean is far from converged.
-    DoNotUse,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Trust => "trust",
-            Self::LookCloser => "look closer",
-            Self::DoNotUse => "do not use",
-        })
-    }
-}
 
 /// What was found out about a fit, besides its scores.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -268,8 +268,9 @@ mod tests {
     use burn_bayes_data::{Dataset, Features, Targets};
 
     use super::*;
-    use crate::engine::{Unobserved, Verdict, diagnose, fit};
+    use crate::engine::{Unobserved, diagnose, fit};
     use crate::rows::TrainingSet;
+    use crate::scores::Verdict;
     use crate::settings::{FitSettings, Method};
 
     fn ratios(pareto_k: f64) -> Importance {

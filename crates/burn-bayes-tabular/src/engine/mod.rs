@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use algorithms::{network, weights};
 pub use cost::{TimeEstimate, memory, time};
-pub use diagnosis::{Diagnosis, Verdict, diagnose};
+pub use diagnosis::{Diagnosis, diagnose};
 pub use importance::{Importance, ImportanceRatios};
 pub(crate) use laplace::completed;
 pub(crate) use likelihood::is_simple;

@@ -15,11 +15,11 @@ use burn_bayes_contrib::functional::{
 use burn_bayes_data::Features;
 use serde::Serialize;
 
-use super::diagnosis::Verdict;
 use super::function_prior::{around, bounds, chosen, examples, selected};
 use super::trained_model::TrainedModel;
 use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
+use crate::scores::Verdict;
 use crate::settings::{FitSettings, Method};
 use crate::text::sentence;
 

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use burn_bayes_data::{ColumnKind, CsvReader, Dataset, Features, Table, Targets};
 use serde::Serialize;
 
-use super::groups::RowGroups;
-use crate::assessment::Baseline;
 use crate::distinct::distinct;
 use crate::error::Result;
+use crate::groups::Groups;
 use crate::predict::{ConformalRequest, Predictions};
 use crate::report::{FurtherScores, ScoredRows};
 use crate::rows::{RowInputs, not_a_column, true_targets};
 use crate::run::{Run, RunFolder, RunReport};
-use crate::scores::{ConformalScores, Intervals, Scores, ScoresByGroup};
+use crate::scores::{Baseline, ConformalScores, Intervals, Scores, ScoresByGroup};
 use crate::settings::{DeviceName, FileFormat, MissingName, refused};
 
 /// Rows with known targets.
@@ -21,7 +20,7 @@ use crate::settings::{DeviceName, FileFormat, MissingName, refused};
 pub struct KnownRows {
     path: PathBuf,
     dataset: Dataset,
-    groups: Vec<RowGroups>,
+    groups: Vec<Groups>,
     inputs: RowInputs,
     /// The cells of the column that groups the rows of conformal sets or intervals; empty without one.
     conformal_cells: Vec<String>,
@@ -45,7 +44,7 @@ pub struct Evaluation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conformal: Option<ConformalScores>,
     #[serde(skip)]
-    groups: Vec<RowGroups>,
+    groups: Vec<Groups>,
     #[serde(skip)]
     path: PathBuf,
     #[serde(skip)]
@@ -82,7 +81,7 @@ impl KnownRows {
             MissingName::Drop => complete_rows(&table, &of_run),
             MissingName::Refuse | MissingName::Impute => (0..table.rows()).collect(),
         };
-        let groups = by.iter().map(|name| RowGroups::of(&table, name, &rows));
+        let groups = by.iter().map(|name| groups(&table, name, &rows));
         Ok(Self {
             path: path.into(),
             left_out: table.rows() - rows.len(),
@@ -114,14 +113,8 @@ impl KnownRows {
         let targets = true_targets(&self.dataset, run.model.target());
         let features = self.dataset.into_parts().0;
         let predictions = run.predict(&features, draws)?;
-        let by = self.groups.iter().map(|found| {
-            let RowGroups {
-                column,
-                names,
-                groups,
-            } = found;
-            ScoresByGroup::of(column.clone(), names, groups, &predictions, &targets)
-        });
+        let by = self.groups.iter();
+        let by = by.map(|groups| ScoresByGroup::of(groups, &predictions, &targets));
         let intervals = Intervals::Bootstrapped;
         Ok(Evaluation {
             scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
@@ -137,6 +130,23 @@ impl KnownRows {
             conformal_cells: self.conformal_cells,
         })
     }
+}
+
+/// More groups would each have few rows, and would not fit on a screen.
+const MOST_GROUPS: usize = 50;
+
+/// The groups of these rows of a table by a column.
+fn groups(table: &Table, column: &str, rows: &[usize]) -> Result<Groups> {
+    let groups = Groups::of(table.column(column)?, rows)?;
+    let count = groups.names.iter().flatten().count();
+    if count > MOST_GROUPS {
+        let problem = format!(
+            "names `{column}`, which has {count} categories, but at most {MOST_GROUPS} groups are scored; merge categories \
+             in the file, or name another column"
+        );
+        return Err(refused("by", problem));
+    }
+    Ok(groups)
 }
 
 /// Reads the columns of the run and of `by`, and the text of `kept`; the names of the first are returned too.
@@ -209,7 +219,7 @@ impl Evaluation {
             ..
         } = &self;
         Ok(Self {
-            baselines: Baseline::all(&models, predictions, features, targets)?,
+            baselines: models.beside(predictions, features, targets)?,
             ..self
         })
     }
@@ -227,8 +237,7 @@ impl Evaluation {
         draws: Option<usize>,
     ) -> Result<Self> {
         let conformal = run.conformal(folder, request, draws)?;
-        let groups = self.groups.iter();
-        let groups = groups.map(|found| (&*found.column, &*found.names, &*found.groups));
+        let groups = &self.groups;
         let cells = self.conformal_cells.iter().enumerate();
         let of_rows = conformal.groups_of(cells.map(|(row, cell)| {
             let place = self.inputs.places().get(row).map_or(row, |place| *place);

@@ -1,7 +1,6 @@
 //! Predictions for the rows of a file, in chunks, with decisions which rows to keep.
 
 mod decision;
-mod groups;
 mod known;
 mod usable;
 
@@ -11,7 +10,7 @@ use burn_bayes_data::{BadRows, CsvReader, Task};
 
 use crate::distinct::distinct;
 use crate::error::Result;
-use crate::predict::{CellGroups, Conformal, ConformalRequest, PredictionTable};
+use crate::predict::{Conformal, ConformalRequest, PredictionTable};
 use crate::run::{Run, RunFolder};
 use crate::settings::{FileFormat, refused};
 
@@ -106,7 +105,7 @@ impl<'a> RowPredictor<'a> {
         let options = self.request.file.csv_options(&self.run.config.data);
         let mut options = self.run.preprocessor.csv_options(options);
         let grouped = self.conformal.as_ref().and_then(Conformal::groups);
-        let grouped = grouped.map(|groups| groups.column().to_string());
+        let grouped = grouped.map(|groups| groups.by.clone());
         // Bad rows are marked by the reader; with `BadRowsName::Refuse`, `NewRows` refuses them.
         options = options
             .with_bad_rows(BadRows::Mark)
@@ -167,7 +166,7 @@ impl Pieces<'_> {
         if let Some(conformal) = conformal {
             let cell = |&place: &usize| {
                 let row = piece.rows[place];
-                let column = conformal.groups().map_or("", CellGroups::column);
+                let column = conformal.groups().map_or("", |groups| &*groups.by);
                 (
                     self.read + row + 1,
                     table.text(column, row).unwrap_or_default(),

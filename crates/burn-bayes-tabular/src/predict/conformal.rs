@@ -19,11 +19,11 @@ use burn_bayes::eval::{
     RankPenalty, SetScore,
 };
 
-use super::cell_groups::{CellGroups, CellRule};
 use super::held_out::HeldOutTable;
 use super::table::DEVIATIONS;
 use super::{ClassPredictions, MEAN, Moments, TARGET, probability_column};
 use crate::error::{Result, TabularError};
+use crate::groups::{CellGroups, GroupRule, shown};
 use crate::rows::Target;
 use crate::settings::{choices, refused};
 use crate::text::tick;
@@ -61,7 +61,7 @@ pub struct ConformalRequest {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeptColumns<'a> {
     /// How each is divided into groups, from the training rows.
-    pub(crate) rules: &'a BTreeMap<String, CellRule>,
+    pub(crate) rules: &'a BTreeMap<String, GroupRule>,
     /// The cells that count as missing.
     pub(crate) missing: &'a [String],
 }
@@ -173,11 +173,12 @@ impl Conformal {
                 let of_members: Vec<usize> = of_rows.iter().flatten().copied().collect();
                 let rule = |chosen: &[usize]| known.rule(Some(&pick(&members, chosen)), request);
                 let rules = Mondrian::calibrate(&of_members, rule).map_err(damaged)?;
-                for (group, name) in groups.names().iter().enumerate() {
+                for (group, name) in groups.names.iter().enumerate() {
                     let is_too_few = |rule: &Rule| rule.threshold() == f64::INFINITY;
                     if rules.of_group(group).is_some_and(is_too_few) {
                         let count = of_members.iter().filter(|&&other| other == group).count();
-                        let of_group = format!(" of the group `{name}` of `{}`", groups.column());
+                        let name = shown(name.as_deref());
+                        let of_group = format!(" of the group `{name}` of `{}`", groups.by);
                         return Err(too_few(path, count, &of_group, level));
                     }
                 }
@@ -247,8 +248,8 @@ impl Conformal {
             let group = groups.group(cell.trim());
             let calibrated = group.filter(|&group| rules.of_group(group).is_some());
             calibrated.ok_or_else(|| {
-                let column = groups.column();
-                let has = match group.map(|group| &groups.names()[group]) {
+                let column = &groups.by;
+                let has = match group.map(|group| shown(groups.names[group].as_deref())) {
                     Some(name) => format!("is in the group `{name}` of `{cell}` in"),
                     None => format!("has the value `{cell}` of"),
                 };
@@ -277,12 +278,12 @@ impl Conformal {
                 "for each class, the set of a new row of this class contains it".into()
             }
             Rules::ByGroup(groups, rules) => {
-                let mut groups_of_rows = 0..groups.names().len();
+                let mut groups_of_rows = 0..groups.names.len();
                 let what = match groups_of_rows.find_map(|group| rules.of_group(group)) {
                     Some(Rule::Intervals(_)) => "the interval of a new row contains its target",
                     _ => "the set of a new row contains its class",
                 };
-                format!("in each group of `{}`, {what}", groups.column())
+                format!("in each group of `{}`, {what}", groups.by)
             }
         };
         format!(
@@ -510,8 +511,8 @@ mod tests {
     }
 
     /// The columns of these files: `ward` has words.
-    fn kept() -> BTreeMap<String, CellRule> {
-        [("ward".to_string(), CellRule::Categories)].into()
+    fn kept() -> BTreeMap<String, GroupRule> {
+        [("ward".to_string(), GroupRule::Categories)].into()
     }
 
     fn calibrated(

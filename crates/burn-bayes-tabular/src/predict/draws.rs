@@ -3,7 +3,7 @@
 use burn_bayes::eval::{DrawProbabilities, GaussianMixture, NoisePrecision};
 
 use super::{CountPredictions, Moments};
-use crate::error::Result;
+use crate::error::{Result, TabularError};
 use crate::rows::Target;
 
 /// The predictions of rows under every draw.
@@ -330,6 +330,24 @@ fn scattered<'a>(
 pub(crate) fn members_of_draws(members: &[usize]) -> impl Iterator<Item = usize> {
     let members = members.iter().enumerate();
     members.flat_map(|(member, &draws)| std::iter::repeat_n(member, draws))
+}
+
+/// The member of each draw; `None` for a single model.
+pub(crate) fn members(counts: &[usize]) -> Option<Vec<usize>> {
+    (counts.len() > 1).then(|| members_of_draws(counts).collect())
+}
+
+/// The error of predictions that are scored by the targets of another task.
+pub(crate) fn mismatched(predictions: &Predictions) -> TabularError {
+    let (predicted, given) = match predictions {
+        Predictions::Classes(_) => ("classes", "numbers"),
+        Predictions::Reals(_) => ("numbers", "classes"),
+        Predictions::Counts(_) => ("counts", "classes"),
+        Predictions::Several(_) => ("several targets", "others"),
+    };
+    TabularError::Data(format!(
+        "the fit predicts {predicted}, but the target column was read as {given}; use rows of the same task"
+    ))
 }
 
 impl ClassPredictions {

@@ -8,10 +8,10 @@ use std::path::Path;
 use burn_bayes::eval::{ClassProbabilities, SelectiveBounds, uniforms};
 use burn_bayes_data::{ColumnScale, stratified_partition};
 
-use super::cell_groups::{CellGroups, CellRule};
 use super::conformal::{Conformal, ConformalRequest, Known, SetMethod};
 use super::selection::{of_score, of_tolerance};
 use super::{ClassPredictions, EPISTEMIC, Moments, Uncertainty};
+use crate::groups::{CellGroups, GroupRule};
 use crate::rows::Target;
 
 const CALIBRATIONS: usize = 10_000;
@@ -94,7 +94,7 @@ fn by_quartiles(training: usize, held_out: usize, level: f64) -> [Promise; 5] {
         let (new, others) = cells.split_last().unwrap();
         let (train, calibration) = others.split_at(training);
         let of_rule = if train.is_empty() { calibration } else { train };
-        let rule = CellRule::of(of_rule, false, &[]).unwrap();
+        let rule = GroupRule::of(of_rule, false, &[]).unwrap();
         let groups = CellGroups::of("age", &rule, &[], calibration);
         let sizes: Vec<f64> = numbers[training..]
             .iter()
@@ -152,7 +152,7 @@ fn every_category_is_covered_at_the_level() {
         let all: Vec<(usize, f64)> = numbers.chunks(2).map(row).collect();
         let (new, known_rows) = all.split_last().unwrap();
         let cells: Vec<&str> = known_rows.iter().map(|row| words[row.0]).collect();
-        let groups = CellGroups::of("ward", &CellRule::Categories, &[], &cells);
+        let groups = CellGroups::of("ward", &GroupRule::Categories, &[], &cells);
         let sizes: Vec<f64> = known_rows.iter().map(|row| row.1).collect();
         let (request, path) = (request(level, Some("ward"), None), Path::new("file"));
         let target = number_target();

@@ -1,6 +1,5 @@
 //! Predictions of a trained model, as arrays and as a table.
 
-mod cell_groups;
 mod conformal;
 mod counts;
 mod draws;
@@ -13,14 +12,13 @@ mod selection;
 mod table;
 mod uncertainty;
 
-pub(crate) use cell_groups::{CellGroups, CellRule};
 pub(crate) use conformal::KeptColumns;
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
 pub use counts::CountPredictions;
-pub(crate) use draws::members_of_draws;
 pub use draws::{
     ClassPredictions, NoiseDeviations, Predictions, RealPredictions, TargetPredictions,
 };
+pub(crate) use draws::{members, mismatched};
 pub(crate) use moments::Moments;
 pub use recalibration::Recalibration;
 pub(crate) use selection::{Abstention, threshold_at_risk};

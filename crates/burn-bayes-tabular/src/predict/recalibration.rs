@@ -9,9 +9,8 @@ use burn_bayes::eval::{
 use burn_bayes_data::{Split, Targets};
 use serde::{Deserialize, Serialize};
 
-use super::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
+use super::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions, mismatched};
 use crate::error::Result;
-use crate::scores::mismatched;
 
 /// A fitted recalibration.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]

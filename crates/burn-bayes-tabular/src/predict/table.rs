@@ -8,11 +8,11 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
 use crate::files::io_error;
-use crate::predict::Conformal;
-use crate::predict::Uncertainty;
-use crate::predict::{ClassPredictions, CountPredictions, Moments, Predictions, RealPredictions};
+use crate::predict::{
+    ClassPredictions, Conformal, CountPredictions, Moments, Predictions, RealPredictions,
+    Uncertainty, members, mismatched,
+};
 use crate::rows::Target;
-use crate::scores::{members, mismatched};
 use crate::settings::refused;
 
 /// Columns of predictions, with one cell per row.

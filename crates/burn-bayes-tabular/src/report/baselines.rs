@@ -1,8 +1,7 @@
 //! The section about plain models.
 
 use super::section::{Section, Table};
-use crate::assessment::Baseline;
-use crate::scores::Scores;
+use crate::scores::{Baseline, Scores};
 use crate::text::{number, sentence};
 
 /// The scores of the fit beside those of plain models; `None` if there are none.

@@ -75,12 +75,12 @@ pub(crate) fn sections(
 /// The coverage of the intervals beside the one to expect.
 fn coverage_table(scores: &CountScores) -> Table {
     let rows = scores.intervals.iter().map(|found| {
-        let observed = found.of_intervals.coverage.value;
+        let observed = found.coverage.value;
         vec![
-            percent(found.of_intervals.level),
-            percent(found.expected),
+            percent(found.level),
+            found.expected.map_or_else(String::new, percent),
             observed.map_or_else(|| optional(None), percent),
-            optional(found.of_intervals.mean_width.value),
+            optional(found.mean_width.value),
         ]
     });
     Table {

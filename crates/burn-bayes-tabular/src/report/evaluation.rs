@@ -3,24 +3,22 @@
 
 use super::section::{Section, Table};
 use super::shown_p_value;
+use crate::groups::shown;
 use crate::scores::{ConformalScores, CoverageByPart, GroupTaskScores, Interval, ScoresByGroup};
 use crate::text::{number, percent, plain, sentence};
-
-/// The name of the group of missing values.
-const MISSING: &str = "(missing)";
 
 impl ScoresByGroup {
     /// The scores as a table, whose first header is the column.
     #[must_use]
     pub fn table(&self) -> Table {
         let of_task: &[&str] = match self.is_classification() {
-            true => &["error rate", "expected error", "ECE", "Brier"],
+            true => &["error rate", "expected error", "ECE", "Brier score"],
             false => &["RMSE", "in 50 %", "width", "in 90 %", "width"],
         };
         let header = [&*self.column, "rows", "NLL"].into_iter();
         let header = header.chain(of_task.iter().copied()).chain(["p-value"]);
         let rows = self.groups.iter().map(|group| {
-            let name = group.group.as_deref().unwrap_or(MISSING);
+            let name = shown(group.group.as_deref());
             let mark = if group.is_small { " *" } else { "" };
             let nll = match group.nll_standard_error {
                 Some(error) => format!("{} ± {}", number(group.nll), number(error)),
@@ -99,7 +97,7 @@ impl ConformalScores {
         let table = |CoverageByPart { by, parts }: &CoverageByPart| {
             let rows = parts.iter().map(|part| {
                 vec![
-                    plain(part.part.as_deref().unwrap_or(MISSING)),
+                    plain(shown(part.part.as_deref())),
                     part.rows.to_string(),
                     number(part.coverage),
                     limits(&part.interval),

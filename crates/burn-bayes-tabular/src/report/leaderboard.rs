@@ -98,14 +98,15 @@ impl Leaderboard<'_> {
         if !charts.figures.is_empty() {
             sections.push(charts);
         }
-        let page = Page::of_sections(
-            &self.title,
-            &self.subtitle,
+        let page = Page {
+            title: plain(&self.title),
+            subtitle: plain(&self.subtitle),
             sections,
-            self.command,
-            self.config,
-        );
-        super::write_page(&page, path)
+            command: self.command,
+            config: self.config,
+            ..Page::default()
+        };
+        page.write(path)
     }
 
     fn table(&self) -> Table {

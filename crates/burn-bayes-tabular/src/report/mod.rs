@@ -4,20 +4,19 @@
 //! charts are drawn from the same predictions. [`SideBySide`] is a page in the same style that compares methods.
 
 mod baselines;
-mod chart;
+pub(crate) mod chart;
 mod classification;
 mod counts;
 mod evaluation;
-mod groups;
 mod input_space;
 mod leaderboard;
 mod page;
-mod palette;
+pub(crate) mod palette;
 mod posterior;
-mod ranks;
 mod regression;
+mod relevance;
 mod row_tables;
-mod section;
+pub(crate) mod section;
 mod side_by_side;
 mod summary;
 mod terms;
@@ -35,21 +34,18 @@ use burn_bayes_data::Targets;
 
 pub use crate::text::number;
 pub(crate) use leaderboard::{Contender, Leaderboard, SettingValues, shown_p_value};
+pub(crate) use page::Page;
+pub use page::VerdictPanel;
 pub use posterior::PosteriorSummary;
 pub use section::Table;
 pub use side_by_side::{FitCaption, Problem, SideBySide, write_side_by_side};
-pub(crate) use summary::f1_name;
 pub use summary::{Summary, SummaryLine};
 pub use training::TrainingCurve;
 
-use crate::assessment::{Assessment, Baseline};
 use crate::error::Result;
-use crate::files::write_whole;
 use crate::predict::Predictions;
 use crate::rows::RowInputs;
-use crate::scores::{ConformalScores, Scores, ScoresByGroup};
-use crate::simulation_based_calibration::Check;
-use page::Page;
+use crate::scores::{Baseline, ConformalScores, Scores, ScoresByGroup};
 
 /// The content of a report.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +65,7 @@ pub struct Report<'a> {
     /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<&'a str>,
     /// Whether the fit can be trusted; `None` if it was not assessed.
-    pub assessment: Option<&'a Assessment>,
+    pub verdict: Option<&'a VerdictPanel>,
     /// The posterior; `None` for a point estimate.
     pub posterior: Option<&'a PosteriorSummary>,
 }
@@ -102,32 +98,7 @@ pub struct FurtherScores<'a> {
     pub conformal: Option<&'a ConformalScores>,
 }
 
-/// The page of a simulation-based calibration.
-#[derive(Clone, Copy, Debug)]
-pub struct CheckReport<'a> {
-    /// The heading.
-    pub title: &'a str,
-    /// What was simulated.
-    pub subtitle: &'a str,
-    /// The command line that made it.
-    pub command: &'a str,
-    /// The settings in effect, as TOML.
-    pub config: &'a str,
-    /// The result.
-    pub check: &'a Check,
-}
-
 /// Writes a report to `path`, and its charts into the folder `plots` beside it.
 pub fn write(report: &Report<'_>, path: &Path) -> Result<()> {
-    write_page(&Page::of(report)?, path)
-}
-
-/// Writes the page of a simulation-based calibration to `path`, and its charts into the folder `plots` beside it.
-pub fn write_check(report: &CheckReport<'_>, path: &Path) -> Result<()> {
-    write_page(&Page::of_check(report)?, path)
-}
-
-fn write_page(page: &Page<'_>, path: &Path) -> Result<()> {
-    page::save_drawings(page.figures(), path)?;
-    write_whole(path, page.html()?.as_bytes())
+    Page::of(report)?.write(path)
 }

@@ -9,37 +9,32 @@ use super::chart::Figure;
 use super::section::{Section, other_task};
 use super::summary::Summary;
 use super::{
-    CheckReport, Report, ScoredRows, baselines, classification, counts, evaluation, palette, ranks,
-    regression, training,
+    Report, ScoredRows, baselines, classification, counts, evaluation, regression, training,
 };
-use crate::assessment::Assessment;
-use crate::engine::Verdict;
 use crate::error::{Result, TabularError};
 use crate::files::{make_folder, write_whole};
 use crate::predict::Predictions;
 use crate::rows::RowInputs;
-use crate::scores::{JointScores, Scores};
-use crate::simulation_based_calibration::Check;
-use crate::text::{plain, sentence};
+use crate::scores::{JointScores, Scores, Verdict};
+use crate::text::plain;
 
 /// The whole page.
-#[derive(Debug, Template)]
+#[derive(Debug, Default, Template)]
 #[template(path = "report.html")]
 pub(crate) struct Page<'a> {
-    title: String,
-    subtitle: String,
-    diverged: Option<&'a str>,
-    verdict: Option<VerdictPanel>,
-    summary: Option<Summary>,
-    sections: Vec<Section>,
-    command: &'a str,
-    config: &'a str,
-    dark_rules: String,
+    pub(crate) title: String,
+    pub(crate) subtitle: String,
+    pub(crate) diverged: Option<&'a str>,
+    pub(crate) verdict: Option<VerdictPanel>,
+    pub(crate) summary: Option<Summary>,
+    pub(crate) sections: Vec<Section>,
+    pub(crate) command: &'a str,
+    pub(crate) config: &'a str,
 }
 
-/// The verdict on the fit, with its reasons.
+/// A verdict on a fit or a method, with its reasons.
 #[derive(Clone, Debug)]
-struct VerdictPanel {
+pub struct VerdictPanel {
     /// The class in the style sheet.
     class: &'static str,
     word: String,
@@ -72,58 +67,27 @@ impl<'a> Page<'a> {
             title: plain(report.title),
             subtitle: subtitle(report),
             diverged: report.diverged,
-            verdict: report.assessment.and_then(VerdictPanel::of),
+            verdict: report.verdict.cloned(),
             summary: report.rows.map(|rows| Summary::of(rows.scores)),
             sections,
             command: report.command,
             config: report.config,
-            dark_rules: palette::dark_rules(),
         })
-    }
-
-    /// Draws the charts and tables of a simulation-based calibration.
-    pub(crate) fn of_check(report: &CheckReport<'a>) -> Result<Self> {
-        Ok(Self {
-            title: plain(report.title),
-            subtitle: plain(report.subtitle),
-            diverged: None,
-            verdict: Some(VerdictPanel::of_check(report.check)),
-            summary: None,
-            sections: ranks::sections(report.check)?,
-            command: report.command,
-            config: report.config,
-            dark_rules: palette::dark_rules(),
-        })
-    }
-
-    /// A page of these sections.
-    pub(crate) fn of_sections(
-        title: &str,
-        subtitle: &str,
-        sections: Vec<Section>,
-        command: &'a str,
-        config: &'a str,
-    ) -> Self {
-        Self {
-            title: plain(title),
-            subtitle: plain(subtitle),
-            diverged: None,
-            verdict: None,
-            summary: None,
-            sections,
-            command,
-            config,
-            dark_rules: palette::dark_rules(),
-        }
     }
 
     /// The page as text.
-    pub(crate) fn html(&self) -> Result<String> {
+    fn html(&self) -> Result<String> {
         self.render().map_err(unprintable)
     }
 
+    /// Writes the page to `path`, and its charts into the folder `plots` beside it.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        save_drawings(self.figures(), path)?;
+        write_whole(path, self.html()?.as_bytes())
+    }
+
     /// Every chart of the page.
-    pub(crate) fn figures(&self) -> impl Iterator<Item = &Figure> {
+    fn figures(&self) -> impl Iterator<Item = &Figure> {
         self.sections.iter().flat_map(|section| &section.figures)
     }
 }
@@ -166,33 +130,18 @@ fn of_predictions(
 }
 
 impl VerdictPanel {
-    fn of(assessment: &Assessment) -> Option<Self> {
-        let verdict = assessment.verdict?;
-        // The names of settings have code marks, for a terminal.
-        let sentences = assessment.sentences().into_iter();
-        Some(Self {
-            class: class(verdict),
-            word: verdict.to_string(),
-            sentences: sentences.map(|text| text.replace('`', "")).collect(),
-        })
-    }
-
-    fn of_check(check: &Check) -> Self {
-        let findings = check.findings().into_iter();
+    /// The verdict, its word and sentences about it.
+    pub(crate) fn new(verdict: Verdict, word: String, sentences: Vec<String>) -> Self {
+        let class = match verdict {
+            Verdict::Trust => "trust",
+            Verdict::LookCloser => "look-closer",
+            Verdict::DoNotUse => "do-not-use",
+        };
         Self {
-            class: class(check.verdict()),
-            word: check.word().into(),
-            sentences: findings.map(|text| sentence(&format!("{text}."))).collect(),
+            class,
+            word,
+            sentences,
         }
-    }
-}
-
-/// The class of a verdict in the style sheet.
-fn class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Trust => "trust",
-        Verdict::LookCloser => "look-closer",
-        Verdict::DoNotUse => "do-not-use",
     }
 }
 

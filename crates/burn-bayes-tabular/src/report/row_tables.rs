@@ -3,7 +3,7 @@
 use burn_bayes::eval::{LabelledProbabilities, log_losses, predictive_entropy};
 use burn_bayes_data::Column;
 
-use super::groups::by_relevance;
+use super::relevance::by_relevance;
 use super::section::{Section, Table};
 use crate::error::Result;
 use crate::order::by_cost;

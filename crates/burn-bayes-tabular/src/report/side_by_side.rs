@@ -8,7 +8,6 @@ use burn_bayes_data::{Features, Targets};
 use super::chart::Figure;
 use super::input_space;
 use super::page::{save_drawings, unprintable};
-use super::palette;
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::predict::Predictions;
@@ -129,7 +128,6 @@ struct Page<'a> {
     text: &'a str,
     command: &'a str,
     problems: &'a [Problem],
-    dark_rules: String,
 }
 
 /// Writes the page to `path`, and its charts into the folder `plots` beside it.
@@ -142,7 +140,6 @@ pub fn write_side_by_side(content: &SideBySide<'_>, path: &Path) -> Result<()> {
         text: content.text,
         command: content.command,
         problems: content.problems,
-        dark_rules: palette::dark_rules(),
     };
     let problems = content.problems.iter();
     let figures = problems.flat_map(|problem| {

@@ -1,11 +1,9 @@
 //! Definitions of technical terms, which the templates show at headers and names of rows.
 
-/// Names and meanings.
-const TERMS: [(&str, &str); 25] = [
-    (
-        "accuracy",
-        "The fraction of rows classified correctly; higher is better.",
-    ),
+use crate::scores::ScoreSpec;
+
+/// Names and meanings of what is no score of its own.
+const TERMS: [(&str, &str); 18] = [
     (
         "AUGRC",
         "Area under the generalised risk–coverage curve: the fraction of all rows that are kept and wrong, averaged over \
@@ -16,30 +14,12 @@ const TERMS: [(&str, &str); 25] = [
         "Area under the risk–coverage curve: the error of the kept rows, averaged over all fractions of rows kept; lower is better.",
     ),
     (
-        "AUROC",
-        "Area under the receiver operating characteristic: the probability that a row of the class gets a higher probability \
-         of it than a row of another class; 0.5 is guessing and 1 is perfect.",
-    ),
-    (
-        "balanced accuracy",
-        "The fraction of rows classified correctly within each true class, averaged over classes, so that rare classes count as much as common ones.",
-    ),
-    (
         "bootstrap",
         "The uncertainty of a score, from recomputing it on rows drawn at random with replacement.",
     ),
     (
-        "Brier",
-        "The mean squared error of the class probabilities; lower is better.",
-    ),
-    (
         "coverage",
         "The fraction of targets inside their sets or intervals.",
-    ),
-    (
-        "CRPS",
-        "Continuous ranked probability score: the distance between the predicted distribution and the observed value, in \
-         the unit of the target; lower is better.",
     ),
     (
         "difference in NLL",
@@ -52,10 +32,6 @@ const TERMS: [(&str, &str); 25] = [
     (
         "E-AURC",
         "AURC minus the smallest AURC that any ranking of the rows could reach; lower is better.",
-    ),
-    (
-        "ECE",
-        "Expected calibration error: the mean distance between confidence and accuracy; lower is better.",
     ),
     (
         "entropy",
@@ -95,10 +71,6 @@ const TERMS: [(&str, &str); 25] = [
         "The fraction of the rows of the class that are predicted as it.",
     ),
     (
-        "RMSE",
-        "Root mean squared error, in the unit of the target; lower is better.",
-    ),
-    (
         "standard error",
         "The standard deviation of an estimate: how far chance alone moves it.",
     ),
@@ -108,10 +80,15 @@ const TERMS: [(&str, &str); 25] = [
     ),
 ];
 
-/// The meaning of a name; `None` if it needs none.
+/// The meaning of a name, which may be the title of a score; `None` if it needs none.
 pub(super) fn meaning(name: &str) -> Option<&'static str> {
-    let term = TERMS.iter().find(|(term, _)| *term == name)?;
-    Some(term.1)
+    let term = TERMS.iter().find(|(term, _)| *term == name);
+    let of_score = || {
+        let mut scores = ScoreSpec::all().into_iter();
+        scores.find(|spec| spec.title.eq_ignore_ascii_case(name))
+    };
+    term.map(|term| term.1)
+        .or_else(|| of_score().map(|spec| spec.meaning))
 }
 
 #[cfg(test)]

@@ -13,10 +13,9 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
 use super::{FurtherScores, PosteriorSummary, Report, ScoredRows, TrainingCurve};
-use crate::assessment::Baseline;
 use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 use crate::rows::RowInputs;
-use crate::scores::{ConformalScores, Intervals, Scores, ScoresByGroup};
+use crate::scores::{Baseline, ConformalScores, Intervals, Scores, ScoresByGroup};
 
 /// Owns everything that a report borrows.
 pub(crate) struct Sample {
@@ -103,7 +102,7 @@ impl Sample {
                 further: self.further(),
             }),
             diverged: None,
-            assessment: None,
+            verdict: None,
             posterior: self.posterior.as_ref(),
         }
     }

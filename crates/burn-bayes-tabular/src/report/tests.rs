@@ -16,16 +16,16 @@ use burn_bayes_data::{ColumnScale, Dataset, Features, Targets, gap_regression, t
 
 use super::testing::{Sample, classification, rare_faults, regression};
 use super::{
-    CheckReport, FitCaption, PosteriorSummary, Problem, ScoredRows, SideBySide, TrainingCurve,
-    write, write_check, write_side_by_side,
+    FitCaption, PosteriorSummary, Problem, ScoredRows, SideBySide, TrainingCurve, write,
+    write_side_by_side,
 };
 use crate::assessment::Assessment;
-use crate::engine::{Diagnosis, Importance, Motion, Unobserved, Verdict, fit};
+use crate::engine::{Diagnosis, Importance, Motion, Unobserved, fit};
+use crate::experiments::simulation_based_calibration::{Check, CheckReport};
 use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
 use crate::rows::{Target, TrainingSet};
-use crate::scores::Scores;
+use crate::scores::{Scores, Verdict};
 use crate::settings::{FitSettings, Method};
-use crate::simulation_based_calibration::Check;
 use crate::text::number;
 
 /// Writes a report, and returns the page and its charts.
@@ -348,9 +348,9 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
             },
         };
         let assessment = Assessment::of(Some(diagnosis), None, &[]);
-        let assessment = Some(&assessment);
+        let panel = assessment.panel();
         let report = super::Report {
-            assessment,
+            verdict: panel.as_ref(),
             ..sample.report()
         };
         write(&report, &path).unwrap();
@@ -452,7 +452,7 @@ fn the_ranks_of_simulations_have_a_page_of_the_same_laws() {
         config: "",
         check: &check,
     };
-    let page = checked_page(written_by(|path| write_check(&report, path).unwrap()));
+    let page = checked_page(written_by(|path| report.write(path).unwrap()));
     for words in [
         "Verdict: miscalibrated",
         "Too narrow for weight of &#60;b&#62;.",

@@ -17,7 +17,7 @@ use strsim::levenshtein;
 
 use crate::error::{Result, TabularError};
 use crate::files::hashed;
-use crate::predict::{CellRule, PredictionTable};
+use crate::groups::GroupRule;
 use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
 pub use inputs::RowInputs;
@@ -103,14 +103,21 @@ pub struct PreparedRows {
     /// The inputs of the validation rows, with their places in the file.
     pub validation_inputs: RowInputs,
     /// How each column that is copied into the predictions is divided into groups, by the training rows.
-    pub(crate) kept_columns: BTreeMap<String, CellRule>,
+    pub(crate) kept_columns: BTreeMap<String, GroupRule>,
 }
 
 impl PreparedRows {
-    /// A hash of the rows.
+    /// A hash of the rows. Their inputs as in the file and the groups of columns have no part in a training.
     pub(crate) fn fingerprint(&self) -> u64 {
-        let train = self.train.fingerprint();
-        self.validation.as_ref().map_or(train, |rows| {
+        let Self {
+            train,
+            validation,
+            preprocessor: _,
+            validation_inputs: _,
+            kept_columns: _,
+        } = self;
+        let train = train.fingerprint();
+        validation.as_ref().map_or(train, |rows| {
             fingerprint_of(train, rows.features().values(), rows.targets())
         })
     }
@@ -134,7 +141,6 @@ impl PreparedRows {
         };
         let target = Target::of(&preprocessor);
         target.positive(settings.positive.as_deref())?;
-        PredictionTable::check_kept(&target, &settings.keep.0)?;
         Ok(Self {
             kept_columns: kept_columns(&table, &train, settings)?,
             train: TrainingSet::prepared(&preprocessor, &table, &train)?,
@@ -151,7 +157,7 @@ fn kept_columns(
     table: &Table,
     train: &[usize],
     settings: &DataSettings,
-) -> Result<BTreeMap<String, CellRule>> {
+) -> Result<BTreeMap<String, GroupRule>> {
     let missing = settings.csv_options().missing;
     let rule = |name: &String| {
         let cell = |&row: &usize| table.text(name, row).unwrap_or_default().trim();
@@ -160,7 +166,7 @@ fn kept_columns(
         let column = table.column(name).ok();
         let is_category = settings.categories.0.contains(name)
             || column.is_some_and(|column| column.kind() == ColumnKind::Category);
-        Ok((name.clone(), CellRule::of(&cells, is_category, &missing)?))
+        Ok((name.clone(), GroupRule::of(&cells, is_category, &missing)?))
     };
     settings.keep.0.iter().map(rule).collect()
 }

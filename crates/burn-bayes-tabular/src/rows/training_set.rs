@@ -357,10 +357,23 @@ impl TrainingSet {
         }
     }
 
-    /// A hash of the rows: FNV-1a of all bits.
+    /// A hash of the rows and their type of target: FNV-1a of all bits.
     pub(crate) fn fingerprint(&self) -> u64 {
-        let values = self.features.iter().chain(&self.targets);
-        hashed(HASH_START, values.map(|value| value.to_bits().into()))
+        let Self {
+            features,
+            width,
+            targets,
+            rows,
+            target,
+        } = self;
+        let sizes = [*width as u64, *rows as u64].into_iter();
+        let values = features.iter().chain(targets);
+        let values = values.map(|value| value.to_bits().into());
+        let target = format!("{target:?}")
+            .into_bytes()
+            .into_iter()
+            .map(u64::from);
+        hashed(HASH_START, sizes.chain(values).chain(target))
     }
 
     /// The features of all rows, in double precision.

@@ -34,7 +34,7 @@ struct Header {
     optimizer: usize,
 }
 
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 
 impl RunFolder {
     /// Writes a checkpoint of a fit to rows with this fingerprint, replacing the previous one.
@@ -115,7 +115,7 @@ impl RunFolder {
 
 /// The checksum of the settings that must not change during a fit.
 fn fingerprint(settings: &FitSettings) -> Result<String> {
-    let text = toml::to_string(&settings.identity()).map_err(std::io::Error::other)?;
+    let text = serde_json::to_string(&settings.training_key()).map_err(std::io::Error::from)?;
     Ok(checksum(text.as_bytes()))
 }
 

@@ -6,7 +6,6 @@
 //!
 //! With `refit`, every member is fitted twice: to the training rows, for the scores, and then to all rows.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +13,6 @@ use std::time::Instant;
 use burn_bayes::Noise;
 use burn_bayes_data::{Dataset, OneOrSeveral};
 use rand::RngExt;
-use serde::{Deserialize, Serialize};
 
 use super::fit::{FinishedFit, FolderFit, Start, diverged_by};
 use super::folder::RunFolder;
@@ -24,13 +22,13 @@ use super::recalibration;
 use super::validation::{Validation, validate};
 use super::wrong;
 use crate::assessment::Assessment;
-use crate::engine::{self, Unobserved};
+use crate::engine;
 use crate::error::Result;
 use crate::files::{read_text, write_whole};
-use crate::jobs::{self, Job, Key, Measures, Progress, ResultCache, Task, WorkerPool};
 use crate::plain_models::PlainModels;
+use crate::predict::PredictionTable;
 use crate::random::generator;
-use crate::rows::{PreparedRows, SplitTable, read_table};
+use crate::rows::PreparedRows;
 use crate::settings::{Config, FitSettings, Method, refused};
 
 /// The stream of the members' seeds.
@@ -39,8 +37,8 @@ const SEEDS: u64 = 0x6d65_6d62_6572;
 /// A fit of an ensemble into a folder.
 #[derive(Debug)]
 pub struct EnsembleFit {
-    folder: RunFolder,
-    fits: Arc<MemberFits>,
+    pub(crate) folder: RunFolder,
+    pub(crate) fits: Arc<MemberFits>,
     /// D, the number of weights of a member.
     weights: usize,
     start: Instant,
@@ -48,31 +46,13 @@ pub struct EnsembleFit {
 
 /// The fits of the members of the ensemble in a folder.
 #[derive(Debug)]
-struct MemberFits {
+pub(crate) struct MemberFits {
     folder: RunFolder,
-    config: Config,
-    rows: PreparedRows,
+    pub(crate) config: Config,
+    pub(crate) rows: PreparedRows,
     /// The rows of the members that are kept, if they are fitted again to all rows.
     all_rows: Option<PreparedRows>,
     command: String,
-}
-
-/// The fits of members, from which a worker process creates the same jobs.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Members {
-    folder: PathBuf,
-    config: Config,
-}
-
-impl Members {
-    /// The fits, on the rows of the data file.
-    pub(crate) fn jobs(&self) -> Result<Vec<Job>> {
-        let Config { data, fit } = &self.config;
-        let rows = SplitTable::deal(read_table(data)?, data, fit.seed)?;
-        let rows = PreparedRows::prepare(rows, data)?;
-        let folder = RunFolder::open(&self.folder)?;
-        Arc::new(MemberFits::new(folder, self.config.clone(), rows)?).jobs()
-    }
 }
 
 impl FitSettings {
@@ -104,6 +84,7 @@ impl EnsembleFit {
         rows: PreparedRows,
         start: Start<'_>,
     ) -> Result<Self> {
+        PredictionTable::check_kept(rows.train.target(), &config.data.keep.0)?;
         let weights = engine::check(&rows.train, &config.fit)?;
         config.fit = engine::in_effect(&rows.train, config.fit);
         if engine::is_solved_directly(&rows.train, &config.fit) {
@@ -170,29 +151,6 @@ impl EnsembleFit {
     /// If its folder has a fit with other settings, and as [`FolderFit::new`].
     pub fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
         self.fits.fit(place)
-    }
-
-    /// Fits all members that are not finished, several at the same time. Worker processes create the same jobs from
-    /// `task`.
-    ///
-    /// # Errors
-    /// The first error of a fit, after which no further one is started.
-    pub fn fit_in_parallel<T: Task>(
-        &self,
-        task: impl FnOnce(Members) -> T,
-        pool: &WorkerPool,
-        progress: &dyn Progress,
-    ) -> Result<()> {
-        let task = task(Members {
-            folder: self.folder.path().into(),
-            config: self.fits.config.clone(),
-        });
-        let jobs = self.fits.clone().jobs()?;
-        // The members' folders say what is finished; the list of jobs starts empty.
-        let list = self.folder.members_file();
-        write_whole(&list, b"")?;
-        jobs::run(&task, &jobs, &ResultCache::open(&list)?, pool, progress)?;
-        Ok(fs::remove_file(&list)?)
     }
 
     /// Scores the held-out rows by the finished members, and marks the ensemble as finished.
@@ -298,7 +256,7 @@ impl EnsembleFit {
 }
 
 impl MemberFits {
-    fn new(folder: RunFolder, config: Config, rows: PreparedRows) -> Result<Self> {
+    pub(crate) fn new(folder: RunFolder, config: Config, rows: PreparedRows) -> Result<Self> {
         Ok(Self {
             command: folder.command()?,
             all_rows: all_rows(&config.fit, &rows)?,
@@ -309,7 +267,7 @@ impl MemberFits {
     }
 
     /// The names of all fits, in order: of the members, or with `refit` of the scored fits and then of the members.
-    fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let members = self.config.fit.members;
         let names = |what: &str| {
             let name = |member| format!("member {member} of {members}{what}");
@@ -325,7 +283,7 @@ impl MemberFits {
     ///
     /// # Errors
     /// If its folder has a fit with other settings, and as [`FolderFit::new`].
-    fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
+    pub(crate) fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
         let (members, folder) = (self.config.fit.members, &self.folder);
         let index = place % members;
         let (path, rows) = match &self.all_rows {
@@ -340,7 +298,7 @@ impl MemberFits {
         let start = match RunFolder::open(&path) {
             Err(_) => Start::New(&self.command),
             Ok(folder) => {
-                if folder.config()?.fit.identity() != config.fit.identity() {
+                if folder.config()?.fit.training_key() != config.fit.training_key() {
                     let problem = "it was fitted with other settings than those in the config.toml of the ensemble; \
                                    restore them, or fit into another folder";
                     return Err(wrong(&path, problem));
@@ -352,29 +310,6 @@ impl MemberFits {
             }
         };
         FolderFit::new(&path, config, rows.clone(), start).map(Some)
-    }
-
-    /// A job for every fit, without results: those are in the members' folders.
-    fn jobs(self: Arc<Self>) -> Result<Vec<Job>> {
-        let fingerprint = self.rows.fingerprint();
-        let names = self.names().into_iter().enumerate();
-        let jobs = names.map(|(place, name)| {
-            let key = Key {
-                case: name,
-                method: self.config.fit.method.to_string(),
-                seed: place as u64,
-            };
-            let settings = (self.config.fit.key(), fingerprint);
-            let fits = self.clone();
-            Job::new(key, &settings, move || {
-                if let Some(fit) = fits.fit(place)? {
-                    let trained = fit.train(&mut Unobserved)?;
-                    fit.finish(&trained)?;
-                }
-                Ok(Measures::new())
-            })
-        });
-        jobs.collect()
     }
 }
 

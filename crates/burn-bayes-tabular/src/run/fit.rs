@@ -16,6 +16,7 @@ use crate::assessment::Assessment;
 use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel, Unobserved};
 use crate::error::{Result, TabularError};
 use crate::plain_models::PlainModels;
+use crate::predict::PredictionTable;
 use crate::rows::{PreparedRows, TrainingSet};
 use crate::scores::{HoldoutScore, divergence};
 use crate::settings::{Config, FitSettings, NoisePrecision};
@@ -122,6 +123,7 @@ impl FolderFit {
         rows: PreparedRows,
         start: Start<'_>,
     ) -> Result<Self> {
+        PredictionTable::check_kept(rows.train.target(), &config.data.keep.0)?;
         let weights = engine::check(&rows.train, &config.fit)?;
         config.fit = engine::in_effect(&rows.train, config.fit);
         recalibration::check(&config.fit, &rows)?;

@@ -211,7 +211,7 @@ impl RunFolder {
     }
 
     /// The list of the jobs of an ensemble, while its members are fitted in parallel.
-    pub(super) fn members_file(&self) -> PathBuf {
+    pub(crate) fn members_file(&self) -> PathBuf {
         self.path.join("members.jsonl")
     }
 

@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::folder::RunFolder;
 use super::model_file::ModelFile;
 use super::{Run, wrong};
-use crate::engine::{TrainedModel, Verdict};
+use crate::engine::TrainedModel;
 use crate::error::Result;
 use crate::files::{at, checksum, read_text};
 use crate::predict::Predictions;
 use crate::rows::Target;
+use crate::scores::Verdict;
 use crate::settings::DeviceName;
 
 /// The model of a run.

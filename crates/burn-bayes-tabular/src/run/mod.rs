@@ -17,7 +17,8 @@ mod validation;
 #[cfg(test)]
 mod tests;
 
-pub use ensemble::{EnsembleFit, Members};
+pub use ensemble::EnsembleFit;
+pub(crate) use ensemble::MemberFits;
 pub use fit::{FinishedFit, FolderFit, Start, TrainedRun};
 pub use folder::RunFolder;
 pub use members::{Ensemble, RunModel};
@@ -45,9 +46,10 @@ use plain_models::PlainRecord;
 use crate::engine::{TrainedModel, network};
 use crate::error::{Result, TabularError};
 use crate::files::{at, remove, write_whole};
+use crate::groups::GroupRule;
 use crate::network::Network;
 use crate::plain_models::PlainModels;
-use crate::predict::{CellRule, Predictions, Recalibration};
+use crate::predict::{Predictions, Recalibration};
 use crate::rows::Target;
 use crate::settings::{Config, DeviceName, MOST_DRAWS, Method, expect_at_most};
 
@@ -65,7 +67,7 @@ pub struct Run {
     recalibration: Option<Recalibration>,
     plain_models: Option<PlainRecord>,
     /// How each column in the file of the held-out rows is divided into groups.
-    kept_columns: BTreeMap<String, CellRule>,
+    kept_columns: BTreeMap<String, GroupRule>,
     checksums: Checksums,
 }
 
@@ -248,7 +250,7 @@ impl RunFolder {
         &self,
         config: &Config,
         model: &TrainedModel,
-        kept_columns: BTreeMap<String, CellRule>,
+        kept_columns: BTreeMap<String, GroupRule>,
         diverged: Option<String>,
         plain_models: &PlainModels,
         recalibration: Option<Recalibration>,

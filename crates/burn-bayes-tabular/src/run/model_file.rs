@@ -16,7 +16,8 @@ use super::plain_models::PlainRecord;
 use super::wrong;
 use crate::error::Result;
 use crate::files::{at, checksum, write_whole};
-use crate::predict::{CellRule, Recalibration};
+use crate::groups::GroupRule;
+use crate::predict::Recalibration;
 
 /// The format of a run's files.
 const FORMAT: u32 = 2;
@@ -45,7 +46,7 @@ pub(super) struct ModelFile {
     pub(super) plain_models: Option<PlainRecord>,
     /// How each column in the file of the held-out rows is divided into groups; absent without such columns.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) kept_columns: BTreeMap<String, CellRule>,
+    pub(super) kept_columns: BTreeMap<String, GroupRule>,
     /// The members of an ensemble; absent in the file of a single fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) members: Vec<Member>,
@@ -93,7 +94,7 @@ impl ModelFile {
     }
 
     /// The file of a fit with these columns in the file of its held-out rows.
-    pub(super) fn with_kept_columns(self, kept_columns: BTreeMap<String, CellRule>) -> Self {
+    pub(super) fn with_kept_columns(self, kept_columns: BTreeMap<String, GroupRule>) -> Self {
         Self {
             kept_columns,
             ..self

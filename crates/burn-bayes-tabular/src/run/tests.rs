@@ -14,14 +14,14 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::engine::{self, Checkpoint, Observer, Unobserved};
-use crate::jobs::ResultCache;
+use crate::experiments::jobs::ResultCache;
+use crate::experiments::search::Ranges;
 use crate::new_rows::{PredictionRequest, RowPredictor};
 use crate::predict::Uncertainty;
 use crate::predict::{Abstention, threshold_at_risk};
 use crate::predict::{Conformal, ConformalRequest, KeptColumns, PredictionTable};
 use crate::rows::TrainingSet;
 use crate::rows::{PreparedRows, SplitTable, read_table};
-use crate::search::Ranges;
 use crate::settings::{DataSettings, FitSettings};
 
 /// The files of a run.

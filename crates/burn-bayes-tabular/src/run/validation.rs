@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::folder::RunFolder;
 use super::metrics::EpochMetrics;
 use super::recalibration::{CrossFitted, RecalibrationScores};
-use crate::assessment::{Assessment, Baseline};
+use crate::assessment::Assessment;
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::plain_models::PlainModels;
@@ -70,7 +70,7 @@ pub(crate) fn validate(
     };
     let positive = target.positive(config.data.positive.as_deref())?;
     let intervals = Intervals::Bootstrapped;
-    let baselines = Baseline::all(plain_models, predictions, rows.features(), &targets)?;
+    let baselines = plain_models.beside(predictions, rows.features(), &targets)?;
     let validation = Validation {
         scores: Scores::of_positive(predictions, &targets, intervals, positive)?,
         assessment: assessment.with_baselines(baselines, diverged.is_some()),
@@ -167,6 +167,7 @@ impl RunReport<'_> {
         let Config { data, fit } = self.config;
         let target = &data.target_text()?;
         let posterior = self.posterior.map(PosteriorSummary::of).transpose()?;
+        let panel = self.assessment.and_then(Assessment::panel);
         let report = Report {
             title: &match fit.members {
                 1 => format!("{} of {} for {target}", fit.method, fit.model),
@@ -178,7 +179,7 @@ impl RunReport<'_> {
             target,
             rows: self.rows,
             diverged: self.diverged,
-            assessment: self.assessment,
+            verdict: panel.as_ref(),
             posterior: posterior.as_ref(),
         };
         report::write(&report, path)

@@ -12,8 +12,11 @@ use serde::Serialize;
 
 use super::classification::BINS;
 use crate::error::Result;
-use crate::predict::{ClassPredictions, CountPredictions, Predictions, RealPredictions};
-use crate::scores::{Summary, mismatched, row_costs};
+use crate::groups::Groups;
+use crate::predict::{
+    ClassPredictions, CountPredictions, Predictions, RealPredictions, mismatched,
+};
+use crate::scores::{Summary, row_costs};
 
 /// Groups with fewer rows are marked as small: their calibration error is mostly noise.
 const FEWEST_ROWS: usize = 30;
@@ -95,14 +98,16 @@ struct OfTask {
 }
 
 impl ScoresByGroup {
-    /// The scores of predictions by the group of each row, an index of `names`.
+    /// The scores of predictions in these groups.
     ///
     /// # Errors
     /// If predictions, targets and groups do not match.
     pub(crate) fn of(
-        column: String,
-        names: &[Option<String>],
-        groups: &[usize],
+        Groups {
+            by,
+            names,
+            of_rows: groups,
+        }: &Groups,
         predictions: &Predictions,
         targets: &Targets,
     ) -> Result<Self> {
@@ -143,7 +148,7 @@ impl ScoresByGroup {
         });
         Ok(Self {
             groups: groups.collect(),
-            column,
+            column: by.clone(),
         })
     }
 }
@@ -242,8 +247,12 @@ mod tests {
     use crate::predict::NoiseDeviations;
     use crate::scores::{Intervals, Scores};
 
-    fn names(names: [&str; 2]) -> Vec<Option<String>> {
-        names.map(|name| Some(name.to_string())).to_vec()
+    fn named(names: [&str; 2], of_rows: Vec<usize>) -> Groups {
+        Groups {
+            by: "c".into(),
+            names: names.map(|name| Some(name.to_string())).to_vec(),
+            of_rows,
+        }
     }
 
     #[test]
@@ -267,9 +276,7 @@ mod tests {
         let targets =
             |rows: &[usize]| Targets::Classes(rows.iter().map(|&row| labels[row]).collect());
         let found = ScoresByGroup::of(
-            "c".into(),
-            &names(["most", "few"]),
-            &groups,
+            &named(["most", "few"], groups.clone()),
             &predictions(&all),
             &targets(&all),
         )
@@ -324,9 +331,7 @@ mod tests {
             noise: NoiseDeviations::PerMember(vec![1.0]),
         });
         let found = ScoresByGroup::of(
-            "c".into(),
-            &names(["near", "far"]),
-            &groups,
+            &named(["near", "far"], groups),
             &predictions,
             &Targets::Real(targets),
         )

@@ -10,11 +10,11 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::by_class::ClassScores;
-use super::member_disagreement::{MemberScores, members};
+use super::member_disagreement::MemberScores;
 use super::selective::KEPT_FRACTIONS;
+use super::spec::{F1, Lines, ScoreLine, scores};
 use crate::error::Result;
-use crate::predict::ClassPredictions;
-use crate::predict::Uncertainty;
+use crate::predict::{ClassPredictions, Uncertainty, members};
 use crate::scores::{Interval, Intervals, Score, SelectiveScores};
 
 /// Number of bins of the calibration errors and the reliability diagram.
@@ -24,55 +24,57 @@ const LEVEL: f64 = 0.95;
 const NO_CALIBRATION_INTERVAL: &str =
     "no interval: duplicate rows in resamples make bins look worse calibrated";
 
-/// All scores of a classification.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ClassificationScores {
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of draws of the weights.
-    pub draws: usize,
-    /// Names of the classes.
-    pub classes: Vec<String>,
-    /// Fraction of rows classified correctly.
-    pub accuracy: Score,
-    /// Mean recall over the classes that occur.
-    pub balanced_accuracy: Score,
-    /// The positive class of `f1`; null for more than two classes.
-    pub positive: Option<String>,
-    /// F1 of the positive class; null for more than two classes.
-    pub f1: Score,
-    /// F1 averaged over classes.
-    pub macro_f1: Score,
-    /// Area under the ROC curve; for more than two classes, averaged one versus rest.
-    pub auroc: Score,
-    /// Mean negative log-probability of the true class, in nats.
-    pub nll: Score,
-    /// Mean squared error of the class probabilities, summed over classes: between 0 and 2.
-    pub brier: Score,
-    /// Expected calibration error over 15 bins of equal width.
-    pub ece: Score,
-    /// Expected calibration error over 15 bins with equal numbers of rows.
-    pub ece_equal_mass: Score,
-    /// Maximum calibration error over the bins of equal width.
-    pub mce: Score,
-    /// Expected calibration error of the probability of each class, averaged over classes.
-    pub classwise_ece: Score,
-    /// Expected calibration error smoothed by a kernel, whose bandwidth follows from the rows.
-    pub smooth_ece: Score,
-    /// Expected calibration error of the probability of each class, in bins with equal numbers of rows.
-    pub adaptive_ece: Score,
-    /// Expected calibration error of the confidence in each predicted class, averaged by its number of rows.
-    pub top_label_ece: Score,
-    /// Confusion matrix: the number of rows of each true class, by predicted class.
-    pub confusion: Vec<Vec<usize>>,
-    /// Precision, recall and F1 of each class, in the order of `classes`.
-    pub by_class: Vec<ClassScores>,
-    /// Confidence and accuracy in the bins of `ece`.
-    pub reliability: Vec<ReliabilityBin>,
-    /// Selective prediction by each uncertainty score.
-    pub selective: Vec<SelectiveScores<ReferredClasses>>,
-    /// The disagreement within the members of an ensemble and between them; null for a single fit.
-    pub members: Option<MemberScores>,
+scores! {
+    /// All scores of a classification.
+    ClassificationScores {
+        /// Number of rows.
+        rows: usize;
+        /// Number of draws of the weights.
+        draws: usize;
+        /// Names of the classes.
+        classes: Vec<String>;
+        /// Fraction of rows classified correctly.
+        accuracy: Score = ("Accuracy", Higher, compared);
+        /// Mean negative log-probability of the true class, in nats; confident errors cost most.
+        nll: Score = ("NLL", Lower, compared);
+        /// Expected calibration error: mean gap between confidence and accuracy, in 15 bins of equal width.
+        ece: Score = ("ECE", Lower, compared);
+        /// Probability that a row of a class is ranked above a row of another class; for more than two classes, averaged
+        /// over classes.
+        auroc: Score = ("AUROC", Higher, compared);
+        /// Mean squared error of the class probabilities, summed over classes; between 0 and 2.
+        brier: Score = ("Brier score", Lower, compared);
+        /// Recall, averaged over the true classes.
+        balanced_accuracy: Score = ("Balanced accuracy", Higher);
+        /// Harmonic mean of precision and recall, averaged over classes.
+        macro_f1: Score = ("Macro F1", Higher);
+        /// The positive class of `f1`; null for more than two classes.
+        positive: Option<String>;
+        /// Harmonic mean of precision and recall of the positive class.
+        f1: Score = ("F1", Higher, compared);
+        /// Expected calibration error in 15 bins with equal numbers of rows.
+        ece_equal_mass: Score = ("ECE (equal mass)", Lower);
+        /// Maximum calibration error over the 15 bins of equal width.
+        mce: Score = ("MCE", Lower);
+        /// Expected calibration error of the probability of each class, averaged over classes.
+        classwise_ece: Score = ("Classwise ECE", Lower);
+        /// Expected calibration error smoothed by a kernel instead of bins; its bandwidth follows from the rows.
+        smooth_ece: Score = ("Smooth ECE", Lower);
+        /// As classwise, in 15 bins with equal numbers of rows.
+        adaptive_ece: Score = ("Adaptive ECE", Lower);
+        /// Expected calibration error among the rows with the same predicted class, averaged over rows.
+        top_label_ece: Score = ("Top-label ECE", Lower);
+        /// Confusion matrix: the number of rows of each true class, by predicted class.
+        confusion: Vec<Vec<usize>>;
+        /// Precision, recall and F1 of each class, in the order of `classes`.
+        by_class: Vec<ClassScores>;
+        /// Confidence and accuracy in the bins of `ece`.
+        reliability: Vec<ReliabilityBin>;
+        /// Selective prediction by each uncertainty score.
+        selective: Vec<SelectiveScores<ReferredClasses>>;
+        /// The disagreement within the members of an ensemble and between them; null for a single fit.
+        members: Option<MemberScores> = (each);
+    }
 }
 
 /// A bin of the reliability diagram.
@@ -112,6 +114,23 @@ pub struct ReferredClasses {
 }
 
 impl ClassificationScores {
+    /// The lines with the name of the positive class; without F1 if there is none.
+    pub(super) fn named_lines(&self) -> Vec<ScoreLine> {
+        let mut lines = self.lines();
+        lines.retain(|line| line.spec.key != F1 || self.positive.is_some());
+        for line in &mut lines {
+            line.title = line.spec.title_of(self.positive.as_deref());
+        }
+        lines
+    }
+
+    /// The title of the F1 score of the positive class, or that of the average if there is none.
+    pub(crate) fn f1_title(&self) -> String {
+        let key = self.positive.as_ref().map_or("macro_f1", |_| F1);
+        let spec = Self::specs().into_iter().find(|spec| spec.key == key);
+        spec.map_or_else(String::new, |spec| spec.title_of(self.positive.as_deref()))
+    }
+
     /// Scores probabilities against the indices of the true classes. The default positive class is the
     /// second one.
     pub(super) fn of_positive(

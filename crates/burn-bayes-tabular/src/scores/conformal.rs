@@ -8,11 +8,11 @@ use burn_bayes::eval::{GroupCoverage as Covered, coverage_by_group};
 use burn_bayes_data::Targets;
 use serde::Serialize;
 
+use crate::distinct::distinct;
 use crate::error::Result;
-use crate::predict::{Conformal, Predictions};
-use crate::quartiles::ValueGroups;
-use crate::scores::{Interval, mismatched};
-use crate::text::tick;
+use crate::groups::Groups;
+use crate::predict::{Conformal, Predictions, mismatched};
+use crate::scores::Interval;
 
 /// The coverage of conformal sets or intervals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -62,83 +62,72 @@ pub struct PartCoverage {
 }
 
 impl ConformalScores {
-    /// The coverage of predictions, with the group of each row if groups have thresholds of their own; `columns` are
-    /// columns with the names of their groups and the group of each row.
+    /// The coverage of predictions, with the group of each row if groups have thresholds of their own, and in the groups
+    /// of columns.
     ///
     /// # Errors
     /// If predictions, targets and groups do not match.
-    pub(crate) fn of<'a>(
+    pub(crate) fn of(
         conformal: &Conformal,
         groups: Option<&[usize]>,
         predictions: &Predictions,
         targets: &Targets,
-        columns: impl IntoIterator<Item = (&'a str, &'a [Option<String>], &'a [usize])>,
+        columns: &[Groups],
     ) -> Result<Self> {
-        let (hits, sizes, by, names, places): (_, Vec<f64>, _, Vec<_>, _) =
-            match (predictions, targets) {
-                (Predictions::Classes(classes), Targets::Classes(labels)) => {
-                    let sets = conformal.sets(classes, groups)?;
-                    let sets = sets.ok_or_else(|| mismatched(predictions))?;
-                    let sizes = sets.sizes();
-                    let name = |size: usize| Some(size.to_string());
-                    let names: Vec<_> = (0..=classes.classes.len()).map(name).collect();
-                    let numbers = sizes.iter().map(|&size| size as f64).collect();
-                    (
-                        sets.covered(labels)?,
-                        numbers,
-                        "size of the set",
-                        names,
-                        sizes,
-                    )
-                }
-                (Predictions::Reals(_) | Predictions::Counts(_), Targets::Real(targets)) => {
-                    let moments = predictions.moments()?.unwrap_or_default();
-                    let intervals = conformal.intervals(&moments, groups)?;
-                    let intervals = intervals.ok_or_else(|| mismatched(predictions))?;
-                    let widths = intervals.widths();
-                    let quartiles = ValueGroups::quartiles(&widths)?;
-                    let limits = quartiles.limits.iter();
-                    let name = |&(least, most)| Some(format!("{} to {}", tick(least), tick(most)));
-                    let names = limits.map(name).collect();
-                    let places = quartiles.of_values().to_vec();
-                    let hits = intervals.covered(targets)?;
-                    (hits, widths, "width of the interval", names, places)
-                }
-                _ => return Err(mismatched(predictions)),
-            };
+        let (hits, sizes, own): (_, Vec<f64>, _) = match (predictions, targets) {
+            (Predictions::Classes(classes), Targets::Classes(labels)) => {
+                let sets = conformal.sets(classes, groups)?;
+                let sets = sets.ok_or_else(|| mismatched(predictions))?;
+                let sizes = sets.sizes();
+                let numbers = sizes.iter().map(|&size| size as f64).collect();
+                let names = (0..=classes.classes.len()).map(|size| size.to_string());
+                let own = parts("size of the set", names, sizes);
+                (sets.covered(labels)?, numbers, own)
+            }
+            (Predictions::Reals(_) | Predictions::Counts(_), Targets::Real(targets)) => {
+                let moments = predictions.moments()?.unwrap_or_default();
+                let intervals = conformal.intervals(&moments, groups)?;
+                let intervals = intervals.ok_or_else(|| mismatched(predictions))?;
+                let widths = intervals.widths();
+                let cells: Vec<_> = widths.iter().copied().map(Some).collect();
+                let own = Groups::of_numbers("width of the interval", &cells)?;
+                (intervals.covered(targets)?, widths, own)
+            }
+            _ => return Err(mismatched(predictions)),
+        };
+        let mut all = vec![own];
+        if let (Some(found), Some(places)) = (conformal.groups(), groups) {
+            all.push(Groups {
+                by: found.by.clone(),
+                names: found.names.clone(),
+                of_rows: places.to_vec(),
+            });
+        }
+        if let (true, Predictions::Classes(found), Targets::Classes(labels)) =
+            (conformal.is_by_class(), predictions, targets)
+        {
+            let names = found.classes.iter().cloned();
+            all.push(parts("true class", names, labels.clone()));
+        }
         let level = conformal.level();
-        let of_parts = |by: &str, names: &[Option<String>], places: &[usize]| -> Result<_> {
-            let found = coverage_by_group(places, &hits, level)?;
+        let coverage = |groups: &Groups| -> Result<_> {
+            let found = coverage_by_group(&groups.of_rows, &hits, level)?;
             let part = |found: &Covered| PartCoverage {
-                part: names.get(found.group).cloned().flatten(),
+                part: groups.names[found.group].clone(),
                 rows: found.rows,
                 coverage: found.coverage,
                 interval: found.interval.into(),
                 adjusted_p_value: found.adjusted_p_value,
             };
             Ok(CoverageByPart {
-                by: by.into(),
+                by: groups.by.clone(),
                 parts: found.iter().map(part).collect(),
             })
         };
-        let mut parts = vec![of_parts(by, &names, &places)?];
-        if let (Some(found), Some(places)) = (conformal.groups(), groups) {
-            let names: Vec<_> = found.names().iter().cloned().map(Some).collect();
-            parts.push(of_parts(found.column(), &names, places)?);
-        }
-        if let (true, Predictions::Classes(found), Targets::Classes(labels)) =
-            (conformal.is_by_class(), predictions, targets)
-        {
-            let names: Vec<_> = found.classes.iter().cloned().map(Some).collect();
-            parts.push(of_parts("true class", &names, labels)?);
-        }
-        for (column, names, places) in columns {
-            let coverage = of_parts(column, names, places)?;
-            // A column that groups both the thresholds and the scores.
-            if !parts.contains(&coverage) {
-                parts.push(coverage);
-            }
-        }
+        let parts = all.iter().chain(columns).map(coverage);
+        // A column may group both the thresholds and the scores.
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let parts = distinct(&parts, |part| *part).into_iter().cloned();
         let mean = Some(sizes.iter().sum::<f64>() / sizes.len() as f64);
         let is_classification = matches!(predictions, Predictions::Classes(_));
         let all = coverage_by_group(&vec![0; hits.len()], &hits, level)?;
@@ -150,7 +139,16 @@ impl ConformalScores {
             interval: all[0].interval.into(),
             mean_size: mean.filter(|_| is_classification),
             mean_width: mean.filter(|_| !is_classification),
-            parts,
+            parts: parts.collect(),
         })
+    }
+}
+
+/// Parts with a name each.
+fn parts(by: &str, names: impl Iterator<Item = String>, of_rows: Vec<usize>) -> Groups {
+    Groups {
+        by: by.into(),
+        names: names.map(Some).collect(),
+        of_rows,
     }
 }

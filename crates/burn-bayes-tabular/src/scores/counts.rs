@@ -5,14 +5,14 @@ use burn_bayes::eval::{
     poisson_deviances, randomised_pit_values,
 };
 use rayon::prelude::*;
-use serde::Serialize;
 
-use super::member_disagreement::{MemberScores, members};
+use super::member_disagreement::MemberScores;
 use super::regression::{
     LEVELS, QUANTILES, calibration_error, coverage, pit_counts, quantile_frequencies, selective,
 };
+use super::spec::scores;
 use crate::error::Result;
-use crate::predict::CountPredictions;
+use crate::predict::{CountPredictions, members};
 use crate::scores::{
     CoverageScores, Intervals, QuantileFrequency, ReferredReals, Score, SelectiveScores,
 };
@@ -20,43 +20,33 @@ use crate::scores::{
 /// The seed of the randomised transforms, fixed so that the same predictions have the same scores.
 const SEED: u64 = 1;
 
-/// All scores of counts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CountScores {
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of draws of the weights.
-    pub draws: usize,
-    /// Root mean squared error of the predictive mean.
-    pub rmse: Score,
-    /// Mean negative log-probability of the counts under the mixture, in nats per row.
-    pub nll: Score,
-    /// Mean Poisson deviance from the predictive mean; 0 for exact predictions.
-    pub deviance: Score,
-    /// Coverage and width of central intervals.
-    pub intervals: Vec<CountCoverageScores>,
-    /// Mean absolute difference between nominal and observed frequencies of the quantiles 5 %, 10 %, … 95 %, by the
-    /// randomised probability integral transform.
-    pub quantile_calibration_error: Score,
-    /// Nominal and observed frequencies of these quantiles.
-    pub quantiles: Vec<QuantileFrequency>,
-    /// Histogram of the randomised probability integral transform, in ten bins; equal counts mean calibration.
-    pub pit_counts: Vec<usize>,
-    /// Selective prediction by the disagreement of draws, with the squared error as loss.
-    pub selective: [SelectiveScores<ReferredReals>; 1],
-    /// The disagreement within the members of an ensemble and between them; null for a single fit.
-    pub members: Option<MemberScores>,
-}
-
-/// Coverage and width of central intervals of whole numbers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CountCoverageScores {
-    /// The scores of the intervals.
-    #[serde(flatten)]
-    pub of_intervals: CoverageScores,
-    /// The mean probability of the intervals under their mixtures: the coverage of calibrated predictions, at least the
-    /// level.
-    pub expected: f64,
+scores! {
+    /// All scores of counts.
+    CountScores {
+        /// Number of rows.
+        rows: usize;
+        /// Number of draws of the weights.
+        draws: usize;
+        /// Root mean squared error of the mean predicted count.
+        rmse: Score = ("RMSE", Lower, compared);
+        /// Mean negative log-probability of the counts, in nats; low for accurate, well-calibrated predictions.
+        nll: Score = ("NLL", Lower, compared);
+        /// Mean Poisson deviance from the mean predicted count; for the true rates about 1, unless most counts are 0.
+        deviance: Score = ("Deviance", Lower, compared);
+        /// Mean absolute difference between nominal and observed frequencies of the quantiles 5 %, 10 %, … 95 %, by the
+        /// randomised probability integral transform.
+        quantile_calibration_error: Score = ("Calibration error", Lower, compared);
+        /// Coverage and width of central intervals of whole numbers.
+        intervals: Vec<CoverageScores> = (each);
+        /// Nominal and observed frequencies of the quantiles.
+        quantiles: Vec<QuantileFrequency>;
+        /// Histogram of the randomised probability integral transform, in ten bins; equal counts mean calibration.
+        pit_counts: Vec<usize>;
+        /// Selective prediction by the disagreement of draws, with the squared error as loss.
+        selective: [SelectiveScores<ReferredReals>; 1];
+        /// The disagreement within the members of an ensemble and between them; null for a single fit.
+        members: Option<MemberScores> = (each);
+    }
 }
 
 impl CountScores {
@@ -107,12 +97,12 @@ fn count_coverage(
     mixture: &PoissonMixture<'_>,
     counts: &[f64],
     intervals: Intervals,
-) -> Result<CountCoverageScores> {
+) -> Result<CoverageScores> {
     let central = mixture.central_intervals(level)?;
     let masses = mixture.interval_probabilities(&central)?;
-    Ok(CountCoverageScores {
-        of_intervals: coverage(level, &central, counts, intervals)?,
-        expected: masses.iter().sum::<f64>() / masses.len() as f64,
+    Ok(CoverageScores {
+        expected: Some(masses.iter().sum::<f64>() / masses.len() as f64),
+        ..coverage(level, &central, counts, intervals)?
     })
 }
 
@@ -142,7 +132,7 @@ mod tests {
         assert!((scores.deviance.value.unwrap() - deviance).abs() < 1e-14);
         assert_eq!(scores.pit_counts.iter().sum::<usize>(), 2);
         for found in &scores.intervals {
-            assert!((found.of_intervals.level..1.0).contains(&found.expected));
+            assert!((found.level..1.0).contains(&found.expected.unwrap()));
         }
         let parts = scores.members.unwrap();
         assert_eq!(parts.within.value, Some(0.0));

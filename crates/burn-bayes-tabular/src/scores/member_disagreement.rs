@@ -1,19 +1,19 @@
 //! How much the draws of an ensemble disagree within its members and between them.
 
 use burn_bayes::eval::MemberDisagreement;
-use serde::Serialize;
 
 use super::score::{Intervals, Score};
-use crate::predict::members_of_draws;
+use super::spec::scores;
 
-/// The epistemic uncertainty of an ensemble, averaged over rows, in two parts: for classes the mutual information, in
-/// nats; for numbers the root of the variance of the means, in the unit of the target.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MemberScores {
-    /// The disagreement of the draws of one member.
-    pub within: Score,
-    /// The disagreement of the members' averages.
-    pub between: Score,
+scores! {
+    /// The epistemic uncertainty of an ensemble, averaged over rows, in two parts.
+    MemberScores {
+        /// Disagreement of the draws of one member: of classes, the mutual information of label and weights, in nats; of
+        /// numbers, the standard deviation of the means, in the unit of the target.
+        within: Score = ("Disagreement within members", Neither);
+        /// Disagreement of the members' averages, in the same unit.
+        between: Score = ("Disagreement between members", Neither);
+    }
 }
 
 impl MemberScores {
@@ -30,11 +30,6 @@ impl MemberScores {
             between: self.between.root(),
         }
     }
-}
-
-/// The member of each draw; `None` for a single model.
-pub(crate) fn members(counts: &[usize]) -> Option<Vec<usize>> {
-    (counts.len() > 1).then(|| members_of_draws(counts).collect())
 }
 
 #[cfg(test)]

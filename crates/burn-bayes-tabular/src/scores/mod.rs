@@ -3,6 +3,7 @@
 //! A score that is undefined for the rows is null, with a reason, and never NaN. Intervals are bootstrap
 //! intervals over rows, so they assume independent rows.
 
+mod baselines;
 mod by_class;
 mod by_group;
 mod classification;
@@ -17,22 +18,24 @@ mod row_costs;
 mod score;
 mod selective;
 mod several_targets;
+mod spec;
 mod summary;
+mod verdict;
 
-use burn_bayes_data::{Targets, Task};
+use burn_bayes_data::Targets;
 use serde::Serialize;
 
+pub use baselines::{Baseline, BaselineModel, BaselineScores};
 pub use by_class::ClassScores;
 pub use by_group::{GROUP_LEVELS, GroupCoverage, GroupScores, GroupTaskScores, ScoresByGroup};
 pub use classification::{ClassificationScores, ReferredClasses, ReliabilityBin};
 pub use conformal::{ConformalScores, CoverageByPart, PartCoverage};
 pub(crate) use constant::Constant;
-pub use counts::{CountCoverageScores, CountScores};
+pub use counts::CountScores;
 pub(crate) use divergence::FEWEST_ROWS;
 pub use divergence::{Divergence, divergence};
-pub use holdout::HoldoutScore;
+pub use holdout::{DIVERGED, HoldoutScore, Measures};
 pub use member_disagreement::MemberScores;
-pub(crate) use member_disagreement::members;
 pub(crate) use regression::LEVELS;
 pub use regression::{
     CoverageScores, QuantileFrequency, ReferredReals, RegressionScores, UniformityScores,
@@ -40,11 +43,16 @@ pub use regression::{
 pub(crate) use row_costs::row_costs;
 pub use score::{Interval, Intervals, Score};
 pub use selective::SelectiveScores;
-pub use several_targets::{JointScores, SeveralTargetsScores, TargetScores};
+pub use several_targets::{
+    JointLabels, JointNumbers, JointScores, SeveralTargetsScores, TargetScores,
+};
+pub use spec::{Better, ScoreSpec};
+pub(crate) use spec::{Lines, NLL, ScoreLine};
 pub use summary::Summary;
+pub use verdict::Verdict;
 
-use crate::error::{Result, TabularError};
-use crate::predict::Predictions;
+use crate::error::Result;
+use crate::predict::{Predictions, mismatched};
 
 /// All scores of some rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -94,9 +102,7 @@ impl Scores {
             _ => Err(mismatched(predictions)),
         }
     }
-}
 
-impl Scores {
     /// The NLL, and the error with its name: RMSE or the misclassification rate, of several targets in standard
     /// deviations or averaged over labels.
     pub fn headline(&self) -> (Option<f64>, Option<f64>, &'static str) {
@@ -115,23 +121,13 @@ impl Scores {
     }
 }
 
-/// The name of the mean negative log-likelihood among the scores of a task.
-pub(crate) fn likelihood_name(task: Task) -> &'static str {
-    match task {
-        Task::Classification | Task::Multilabel => "nll",
-        Task::Regression | Task::Counts => "nll",
+impl Lines for Scores {
+    fn lines(&self) -> Vec<ScoreLine> {
+        match self {
+            Self::Classification(scores) => scores.named_lines(),
+            Self::Regression(scores) => scores.lines(),
+            Self::Counts(scores) => scores.lines(),
+            Self::SeveralTargets(scores) => scores.lines(),
+        }
     }
-}
-
-/// The error of predictions that are scored by the targets of another task.
-pub(crate) fn mismatched(predictions: &Predictions) -> TabularError {
-    let (predicted, given) = match predictions {
-        Predictions::Classes(_) => ("classes", "numbers"),
-        Predictions::Reals(_) => ("numbers", "classes"),
-        Predictions::Counts(_) => ("counts", "classes"),
-        Predictions::Several(_) => ("several targets", "others"),
-    };
-    TabularError::Data(format!(
-        "the fit predicts {predicted}, but the target column was read as {given}; use rows of the same task"
-    ))
 }

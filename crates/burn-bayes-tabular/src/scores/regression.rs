@@ -8,12 +8,13 @@ use burn_bayes::eval::{
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::member_disagreement::{MemberScores, members};
+use super::member_disagreement::MemberScores;
 use super::selective::KEPT_FRACTIONS;
+use super::spec::{Lines, ScoreLine, scores};
 use crate::error::Result;
-use crate::predict::EPISTEMIC;
-use crate::predict::RealPredictions;
+use crate::predict::{EPISTEMIC, RealPredictions, members};
 use crate::scores::{Intervals, Score, SelectiveScores};
+use crate::text::percent;
 
 /// Levels of the prediction intervals.
 pub(crate) const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
@@ -22,63 +23,98 @@ pub(super) const QUANTILES: usize = 19;
 /// Number of bins of the PIT histogram.
 const PIT_BINS: usize = 10;
 
-/// All scores of a regression, in the unit of the target.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RegressionScores {
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of draws of the weights.
-    pub draws: usize,
-    /// Standard deviation of the observation noise.
-    pub noise_deviation: f64,
-    /// Root mean squared error of the predictive mean.
-    pub rmse: Score,
-    /// Mean negative log-likelihood of the mixture, in nats per row.
-    pub nll: Score,
-    /// Mean continuous ranked probability score, in the unit of the target.
-    pub crps: Score,
-    /// Coverage and width of central intervals.
-    pub intervals: Vec<CoverageScores>,
-    /// Mean absolute difference between nominal and observed frequencies of the quantiles 5 %, 10 %, …
-    /// 95 %.
-    pub quantile_calibration_error: Score,
-    /// Nominal and observed frequencies of these quantiles.
-    pub quantiles: Vec<QuantileFrequency>,
-    /// Histogram of the probability integral transform, in ten bins; equal counts mean calibration.
-    pub pit_counts: Vec<usize>,
-    /// Tests of the uniformity of the transform.
-    pub pit_tests: UniformityScores,
-    /// Area under the sparsification error curve of the root mean squared error, with rows ranked by their predicted
-    /// standard deviation: 0 for the ranking by the error itself, about 1 for a random one.
-    pub ause: Score,
-    /// Selective prediction by the disagreement of draws, with the squared error as loss.
-    pub selective: [SelectiveScores<ReferredReals>; 1],
-    /// The disagreement within the members of an ensemble and between them; null for a single fit.
-    pub members: Option<MemberScores>,
+scores! {
+    /// All scores of a regression, in the unit of the target.
+    RegressionScores {
+        /// Number of rows.
+        rows: usize;
+        /// Number of draws of the weights.
+        draws: usize;
+        /// Standard deviation of the observation noise.
+        noise_deviation: f64;
+        /// Root mean squared error, in the unit of the target.
+        rmse: Score = ("RMSE", Lower, compared);
+        /// Mean negative log-likelihood per row, in nats; low for accurate, well-calibrated predictions.
+        nll: Score = ("NLL", Lower, compared);
+        /// Continuous ranked probability score, in the unit of the target; for a point prediction, the absolute error.
+        crps: Score = ("CRPS", Lower, compared);
+        /// Mean absolute difference between nominal and observed frequencies of the quantiles 5 %, 10 %, … 95 %.
+        quantile_calibration_error: Score = ("Calibration error", Lower, compared);
+        /// Coverage and width of central intervals.
+        intervals: Vec<CoverageScores> = (each);
+        /// Nominal and observed frequencies of the quantiles.
+        quantiles: Vec<QuantileFrequency>;
+        /// Histogram of the probability integral transform, in ten bins; equal counts mean calibration.
+        pit_counts: Vec<usize>;
+        /// Area under the sparsification error curve: how far keeping the rows with the smallest predicted standard
+        /// deviation is from keeping those with the smallest errors, in units of the RMSE; about 1 for a random order.
+        ause: Score = ("AUSE", Lower);
+        /// Tests of the uniformity of the transform.
+        pit_tests: UniformityScores = (each);
+        /// Selective prediction by the disagreement of draws, with the squared error as loss.
+        selective: [SelectiveScores<ReferredReals>; 1];
+        /// The disagreement within the members of an ensemble and between them; null for a single fit.
+        members: Option<MemberScores> = (each);
+    }
 }
 
-/// p-values of the hypothesis that predictions are calibrated.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct UniformityScores {
-    /// Of the Kolmogorov–Smirnov test, which finds predictions that are too high or too low.
-    pub kolmogorov_smirnov_p_value: f64,
-    /// Of simultaneous bounds of the transforms below each percent, which find intervals that are too narrow or too
-    /// wide.
-    pub simultaneous_p_value: f64,
+scores! {
+    /// p-values of the hypothesis that predictions are calibrated.
+    #[derive(Copy)]
+    UniformityScores {
+        /// p-value of the hypothesis that the probability integral transform is uniform, by simultaneous bounds; finds
+        /// intervals that are too narrow or too wide.
+        simultaneous_p_value: f64 = ("PIT test, p-value", NotSmall);
+        /// The same by the Kolmogorov–Smirnov test; finds predictions that are too high or too low.
+        kolmogorov_smirnov_p_value: f64 = ("Kolmogorov–Smirnov, p-value", NotSmall);
+    }
 }
 
-/// Coverage, width and Winkler score of central intervals.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CoverageScores {
-    /// Nominal probability.
-    pub level: f64,
-    /// Fraction of targets in their interval.
-    pub coverage: Score,
-    /// Mean width, in the unit of the target.
-    pub mean_width: Score,
-    /// Mean Winkler score, in the unit of the target: the width, plus 2/(1 − level) times the distance of a target
-    /// outside.
-    pub winkler: Score,
+scores! {
+    /// Scores of central intervals of numbers or counts.
+    CoverageScores {
+        /// Nominal probability.
+        level: f64;
+        /// Fraction of targets in their central interval.
+        coverage: Score = ("Coverage", AtLevel);
+        /// Mean width of these intervals, in the unit of the target; compare widths only at equal coverage.
+        mean_width: Score = ("Width", Lower);
+        /// Width of these intervals plus a penalty for targets outside, in the unit of the target; a proper score of
+        /// intervals.
+        winkler: Score = ("Winkler score", Lower);
+        /// For counts, the mean probability of the intervals under their mixtures: the coverage of calibrated predictions,
+        /// at least the level.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expected: Option<f64>;
+    }
+}
+
+impl Lines for Vec<CoverageScores> {
+    /// The coverages, the widths, and the score of the widest intervals.
+    fn lines(&self) -> Vec<ScoreLine> {
+        let of_level = |at: &CoverageScores| {
+            let level = percent(at.level);
+            let mut lines = at.lines();
+            for line in &mut lines {
+                line.title += &format!(" at {level}");
+            }
+            let expected = at.expected.map_or_else(String::new, |expected| {
+                format!(
+                    "; {} are expected, because counts are whole",
+                    percent(expected)
+                )
+            });
+            lines[0].meaning =
+                format!("Fraction of targets in their central {level} interval{expected}.");
+            lines
+        };
+        let levels: Vec<Vec<ScoreLine>> = self.iter().map(of_level).collect();
+        let column = |place: usize| levels.iter().map(move |lines| lines[place].clone());
+        column(0)
+            .chain(column(1))
+            .chain(column(2).next_back())
+            .collect()
+    }
 }
 
 /// Nominal and observed frequency of a quantile.
@@ -180,6 +216,7 @@ pub(super) fn coverage(
         coverage,
         mean_width,
         winkler,
+        expected: None,
     })
 }
 

@@ -12,9 +12,8 @@ use burn_bayes::eval::{
 };
 use burn_bayes_data::Targets;
 
-use super::mismatched;
 use crate::error::Result;
-use crate::predict::{Predictions, TargetPredictions};
+use crate::predict::{Predictions, TargetPredictions, mismatched};
 use burn_bayes::eval::Bounded;
 
 /// The NLL of every row in nats, in the unit of the target; of several targets the joint one.

@@ -14,6 +14,19 @@ pub struct Score {
     pub absent: Option<String>,
 }
 
+impl From<&Self> for Score {
+    fn from(score: &Self) -> Self {
+        score.clone()
+    }
+}
+
+impl From<&f64> for Score {
+    /// A p-value.
+    fn from(p_value: &f64) -> Self {
+        Self::alone(*p_value, "no interval: it is a p-value")
+    }
+}
+
 /// A bootstrap interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {

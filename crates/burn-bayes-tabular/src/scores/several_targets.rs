@@ -8,53 +8,90 @@ use burn_bayes::eval::JointDraws;
 use burn_bayes_data::Targets;
 use serde::Serialize;
 
-use super::{Intervals, Score, Scores, mismatched, row_costs};
+use super::spec::{Lines, ScoreLine, scores};
+use super::{Intervals, Score, Scores, row_costs};
 use crate::error::Result;
-use crate::predict::{Predictions, RealPredictions, TargetPredictions};
+use crate::predict::{Predictions, RealPredictions, TargetPredictions, mismatched};
+use crate::text::shortened;
 
 /// The random seed of the noise in samples of targets.
 const SEED: u64 = 1;
 /// The order of the variogram score.
 const ORDER: f64 = 0.5;
 
-/// All scores of several targets.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SeveralTargetsScores {
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of draws of the weights.
-    pub draws: usize,
-    /// Mean negative log-likelihood of all targets of a row under the mixture of the draws, in nats per row.
-    pub nll: Score,
-    /// Further scores of all targets together.
-    #[serde(flatten)]
-    pub joint: JointScores,
-    /// The scores of each target.
-    pub targets: Vec<TargetScores>,
+scores! {
+    /// All scores of several targets.
+    SeveralTargetsScores {
+        /// Number of rows.
+        rows: usize;
+        /// Number of draws of the weights.
+        draws: usize;
+        /// Mean negative log-likelihood of all targets of a row, in nats; low for accurate, well-calibrated predictions.
+        nll: Score = ("Joint NLL", Lower, compared);
+        /// Further scores of all targets together.
+        #[serde(flatten)]
+        joint: JointScores = (each);
+        /// The scores of each target.
+        targets: Vec<TargetScores> = (each);
+    }
 }
 
 /// Scores of all targets together, beside the joint negative log-likelihood.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum JointScores {
-    /// Of numbers, in standard deviations of the training targets.
-    Numbers {
-        /// Root of the squared errors of the predictive means, averaged over rows and targets.
-        standardised_rmse: Score,
-        /// Mean energy score: the continuous ranked probability score of all targets.
-        energy_score: Score,
-        /// Mean variogram score of order ½, which is sensitive to wrong correlations.
-        variogram_score: Score,
-    },
+    /// Of numbers.
+    Numbers(JointNumbers),
     /// Of labels.
-    Labels {
+    Labels(JointLabels),
+}
+
+scores! {
+    /// Of numbers, in standard deviations of the training targets.
+    JointNumbers {
+        /// Root mean squared error over rows and targets, in standard deviations of the training targets.
+        standardised_rmse: Score = ("Standardised RMSE", Lower, compared);
+        /// The continuous ranked probability score of all targets, in standard deviations of the training targets.
+        energy_score: Score = ("Energy score", Lower, compared);
+        /// Difference between the predicted and the true distances of targets from each other; large for wrong correlations.
+        variogram_score: Score = ("Variogram score", Lower);
+    }
+}
+
+scores! {
+    /// Of labels.
+    JointLabels {
         /// Fraction of rows with the right class of every label.
-        exact_match: Score,
+        exact_match: Score = ("Exact match", Higher, compared);
         /// Fraction of wrong classes, averaged over rows and labels.
-        hamming_loss: Score,
+        hamming_loss: Score = ("Hamming loss", Lower, compared);
         /// Area under the ROC curve, averaged over labels.
-        macro_auroc: Score,
-    },
+        macro_auroc: Score = ("Macro AUROC", Higher, compared);
+    }
+}
+
+impl Lines for JointScores {
+    fn lines(&self) -> Vec<ScoreLine> {
+        match self {
+            Self::Numbers(scores) => scores.lines(),
+            Self::Labels(scores) => scores.lines(),
+        }
+    }
+}
+
+impl Lines for Vec<TargetScores> {
+    /// Comparisons have the scores of all targets together.
+    fn lines(&self) -> Vec<ScoreLine> {
+        let of_target = |target: &TargetScores| {
+            let (name, mut lines) = (shortened(&target.target, 24), target.scores.lines());
+            for line in &mut lines {
+                line.title = format!("{name}: {}", line.title);
+                line.spec.is_compared = false;
+            }
+            lines
+        };
+        self.iter().flat_map(of_target).collect()
+    }
 }
 
 /// The scores of one of several targets.
@@ -113,10 +150,8 @@ impl SeveralTargetsScores {
     /// The error of all targets together, with its name.
     pub(super) fn error(&self) -> (Option<f64>, &'static str) {
         match &self.joint {
-            JointScores::Numbers {
-                standardised_rmse, ..
-            } => (standardised_rmse.value, "RMSE/std"),
-            JointScores::Labels { hamming_loss, .. } => (hamming_loss.value, "Hamming loss"),
+            JointScores::Numbers(scores) => (scores.standardised_rmse.value, "RMSE/std"),
+            JointScores::Labels(scores) => (scores.hamming_loss.value, "Hamming loss"),
         }
     }
 }
@@ -153,11 +188,11 @@ fn joint_of_numbers(targets: &[Numbers<'_>], intervals: Intervals) -> Result<Joi
     let (energies, variograms) = (joint.energy_scores(), joint.variogram_scores(ORDER)?);
     let [mse, energy_score, variogram_score] =
         intervals.of_means([&squares, &energies, &variograms]);
-    Ok(JointScores::Numbers {
+    Ok(JointScores::Numbers(JointNumbers {
         standardised_rmse: mse.root(),
         energy_score,
         variogram_score,
-    })
+    }))
 }
 
 impl Numbers<'_> {
@@ -209,7 +244,7 @@ fn joint_of_labels(
     let hits: Vec<f64> = wrong.iter().map(|&wrong| f64::from(wrong == 0.0)).collect();
     let [exact_match, hamming_loss] = intervals.of_means([&hits, &losses]);
     let areas: Option<Vec<f64>> = areas.into_iter().collect();
-    Ok(JointScores::Labels {
+    Ok(JointScores::Labels(JointLabels {
         exact_match,
         hamming_loss,
         macro_auroc: match areas {
@@ -219,7 +254,7 @@ fn joint_of_labels(
             ),
             None => Score::absent("a class of a label has no rows, or all of them"),
         },
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -262,11 +297,11 @@ mod tests {
                 Targets::Real(vec![400.0, 100.0]),
             ],
         );
-        let JointScores::Numbers {
+        let JointScores::Numbers(JointNumbers {
             standardised_rmse,
             energy_score,
             variogram_score,
-        } = &scores.joint
+        }) = &scores.joint
         else {
             panic!("numbers were scored");
         };
@@ -301,11 +336,11 @@ mod tests {
                 Targets::Classes(vec![0, 1, 0, 0]),
             ],
         );
-        let JointScores::Labels {
+        let JointScores::Labels(JointLabels {
             exact_match,
             hamming_loss,
             macro_auroc,
-        } = &scores.joint
+        }) = &scores.joint
         else {
             panic!("labels were scored");
         };

@@ -2,7 +2,7 @@
 
 use burn_bayes::VifaConfig;
 use burn_bayes::methods::{LearningRates, Rate};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::choices::{
@@ -13,7 +13,7 @@ use super::device::DeviceName;
 use super::method::Method::{self, MeanField, Vifa};
 use super::method::{MethodKind, MethodRow, RankRule};
 use super::prior::PriorName;
-use super::table::{MethodDefaults, settings};
+use super::table::{MethodDefaults, Scope, settings};
 use crate::error::{Result, TabularError};
 
 /// The solver that makes settings of the training unused, where it is used itself.
@@ -97,22 +97,25 @@ settings! {
         /// Device: flex, wgpu, cuda or cuda:1.
         device: DeviceName = DeviceName::default();
         /// Number of epochs between checkpoints; 0 to save one only on interruption.
-        [unless: &[DIRECT]]
+        [unless: &[DIRECT], scope: Scope::Nothing]
         checkpoint_every: usize = 10;
         /// Stop when the negative log-likelihood of the held-out rows has not improved for this many epochs, and keep the
         /// model of the best epoch [default: train for all epochs and keep the last].
-        [unless: &[DIRECT]]
+        [unless: &[DIRECT], scope: Scope::Run]
         patience: usize;
         /// After scoring the held-out rows, fit again to all rows, for as many epochs, and keep that model.
+        [scope: Scope::Run]
         refit: bool = false;
         /// Recalibrate the predictions on the held-out rows: `temperature` for a classification, `variance` for a
         /// regression [default: no recalibration].
+        [scope: Scope::Run]
         recalibrate: RecalibrationName;
         /// Also train the maximum a posteriori fit with the same settings, and compare the scores of the held-out
         /// rows.
-        [applies: MethodRow::has_posterior]
+        [applies: MethodRow::has_posterior, scope: Scope::Run]
         against_map: bool = false;
         /// Number of members of an ensemble of fits with different seeds, whose predictions are averaged.
+        [scope: Scope::Run]
         members: usize = 1;
         /// Random seed.
         seed: u64 = 0;
@@ -157,42 +160,37 @@ impl FitSettings {
         Ok(())
     }
 
-    /// Everything that the result of a job depends on: all settings but how often checkpoints are made, and the defaults
-    /// of those that are not given.
-    pub fn key(&self) -> impl Serialize + use<> {
-        let settings = Self {
-            checkpoint_every: 0,
-            ..self.clone()
-        };
-        (settings, self.method_defaults())
+    /// Everything that the result of a job depends on.
+    pub fn key(&self) -> SettingsKey {
+        self.key_of(&[Scope::Training, Scope::Run])
+    }
+
+    /// Everything that the steps of a training depend on, which must not change at a resume.
+    pub fn training_key(&self) -> SettingsKey {
+        self.key_of(&[Scope::Training])
+    }
+
+    fn key_of(&self, scopes: &[Scope]) -> SettingsKey {
+        SettingsKey {
+            defaults: self.method_defaults(),
+            settings: self.of_scopes(scopes),
+        }
+    }
+
+    /// Serialises the settings as their key.
+    pub(crate) fn as_key<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.key().serialize(serializer)
     }
 
     /// The settings of one training, without those of the run around it.
     #[must_use]
     pub(crate) fn of_one_training(&self) -> Self {
-        Self {
-            patience: None,
-            refit: false,
-            recalibrate: None,
-            against_map: false,
-            members: 1,
-            ..self.clone()
-        }
-    }
-
-    /// The settings that the steps of a training depend on, which must not change at a resume. All others have a fixed
-    /// value.
-    pub fn identity(&self) -> Self {
-        Self {
-            checkpoint_every: 0,
-            decay: Some(self.tuned().decay),
-            ..self.of_one_training()
-        }
+        self.of_scopes(&[Scope::Training, Scope::Nothing])
     }
 
     /// With what a setting has no effect, given the other settings; `None` if it is used.
     ///
-    /// The solver counts as used for every linear model; see [`in_effect`](crate::engine::in_effect).
+    /// The solver counts as used for every linear model; see `engine::in_effect`.
     pub fn without_effect(&self, name: &str) -> Option<String> {
         let table = Self::table();
         let setting = table.iter().find(|setting| setting.name == name)?;
@@ -300,6 +298,13 @@ impl FitSettings {
     pub(crate) fn steps_of_epoch(&self, rows: usize) -> usize {
         rows.div_ceil(self.batch_size)
     }
+}
+
+/// What a result depends on: the settings, and the defaults of those that were not given.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SettingsKey {
+    defaults: Vec<(&'static str, String)>,
+    settings: FitSettings,
 }
 
 /// The settings whose default depends on the method.
@@ -540,29 +545,10 @@ mod tests {
     }
 
     #[test]
-    fn the_decay_of_a_method_is_part_of_its_identity() {
-        let decay = |method, decay| {
-            let settings = FitSettings {
-                method,
-                decay,
-                ..FitSettings::default()
-            };
-            let decay = settings.tuned().decay;
-            assert_eq!(settings.identity().decay, Some(decay));
-            decay
-        };
-        assert_eq!(decay(Method::Swag, None), 0.5);
-        assert_eq!(decay(Method::Swag, Some(0.2)), 0.2);
-        assert_eq!(decay(Method::Map, None), 0.1);
-        assert_eq!(decay(Method::Map, Some(0.0)), 0.0);
-    }
-
-    #[test]
-    fn every_setting_is_part_of_the_key_of_a_result() {
-        let key = |settings: &FitSettings| serde_json::to_value(settings.key()).unwrap();
+    fn every_setting_is_part_of_the_key_of_what_depends_on_it() {
         let base = FitSettings::default();
         let table = FitSettings::table().into_iter();
-        for setting in table.filter(|setting| setting.name != "checkpoint_every") {
+        for setting in table {
             let candidates = ["2", "3", "0.5", "true", "linear", "gp:rbf", "cuda"];
             let choices: Vec<&str> = match setting.kind {
                 Kind::Choice(choices) => choices.iter().map(|choice| choice.name).collect(),
@@ -575,9 +561,17 @@ mod tests {
             });
             let other = others.next();
             let other = other.unwrap_or_else(|| panic!("{}: no other value", setting.name));
-            assert_ne!(key(&other), key(&base), "{}", setting.name);
+            let (name, scope) = (setting.name, setting.scope);
+            assert_eq!(other.key() != base.key(), scope != Scope::Nothing, "{name}");
+            let is_of_training = other.training_key() != base.training_key();
+            assert_eq!(is_of_training, scope == Scope::Training, "{name}");
         }
-        assert_eq!(key(&base.clone()), key(&base));
+        // Also the defaults of a method, which may change.
+        let key = serde_json::to_value(base.training_key()).unwrap();
+        assert_eq!(
+            key["defaults"].as_array().unwrap().last().unwrap()[0],
+            "decay"
+        );
     }
 
     #[test]

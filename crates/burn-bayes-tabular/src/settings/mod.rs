@@ -18,9 +18,9 @@ pub use choices::{
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};
 pub use device::DeviceName;
-pub use fit::{FitSettings, Tuned, refused};
+pub use fit::{FitSettings, SettingsKey, Tuned, refused};
 pub(crate) use fit::{MOST_DRAWS, expect_at_most, expect_count, listed};
 pub use method::{Method, MethodRow};
 pub(crate) use method::{MethodKind, RankRule};
 pub use prior::PriorName;
-pub use table::{Choice, Kind, MethodDefaults, Setting, SettingValue};
+pub use table::{Choice, Kind, MethodDefaults, Scope, Setting, SettingValue};

@@ -33,6 +33,19 @@ pub struct Setting {
     pub value: Option<&'static str>,
     /// Whether a value may begin with a hyphen.
     pub allows_hyphens: bool,
+    /// What depends on it.
+    pub scope: Scope,
+}
+
+/// What depends on a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The steps of a training, and so all results.
+    Training,
+    /// The results of a run, but not the steps of its trainings.
+    Run,
+    /// No result.
+    Nothing,
 }
 
 /// The allowed values of a setting.
@@ -70,7 +83,6 @@ impl SettingValue for bool {
     const KIND: Kind = Kind::Switch;
 }
 
-/// Parses a value.
 /// Defaults that depend on the method and other settings.
 #[derive(Clone, Copy, Debug)]
 pub struct MethodDefaults {
@@ -80,6 +92,7 @@ pub struct MethodDefaults {
     pub rank: usize,
 }
 
+/// Parses a value.
 pub(super) fn parsed<T: SettingValue>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
@@ -130,6 +143,21 @@ macro_rules! settings {
                 }),+]
             }
 
+            /// The settings of these scopes, and the defaults of all others.
+            pub fn of_scopes(&self, scopes: &[$crate::settings::Scope]) -> Self {
+                let (table, defaults) = (Self::table().into_iter(), Self::default());
+                let kept: Vec<&str> = table
+                    .filter(|setting| scopes.contains(&setting.scope))
+                    .map(|setting| setting.name)
+                    .collect();
+                Self {
+                    $($field: match kept.contains(&stringify!($field)) {
+                        true => self.$field.clone(),
+                        false => defaults.$field,
+                    },)+
+                }
+            }
+
             /// Sets the setting with this name to the value of a text.
             ///
             /// # Errors
@@ -176,5 +204,6 @@ pub(super) fn blank<T: SettingValue>(
         alias: None,
         value: None,
         allows_hyphens: false,
+        scope: Scope::Training,
     }
 }

@@ -19,7 +19,8 @@ use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_contrib::methods::{BatchEnsembleConfig, SamplingSchedule, SghmcConfig};
 
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::jobs::{Job, Key, Measures};
+use burn_bayes_tabular::experiments::jobs::{Job, Key};
+use burn_bayes_tabular::scores::Measures;
 use burn_bayes_tabular::settings::DeviceName;
 
 use self::networks::{Mdn, Network, Recurrent, VisionTransformer, Wrapped};

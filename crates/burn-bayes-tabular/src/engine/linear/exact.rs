@@ -41,8 +41,9 @@ mod tests {
     use burn_bayes::posterior::linear_regression_posterior;
     use burn_bayes_data::{ColumnScale, Dataset, Features, Targets};
 
-    use crate::engine::{Importance, Unobserved, Verdict, diagnose, fit};
+    use crate::engine::{Importance, Unobserved, diagnose, fit};
     use crate::rows::{Target, TrainingSet};
+    use crate::scores::Verdict;
     use crate::settings::{FitSettings, Method, NoisePrecision, Solver};
 
     const ROWS: usize = 60;

@@ -10,7 +10,6 @@ use crate::report::chart::{
 };
 use crate::report::palette::{MUTED, SERIES};
 use crate::report::section::Table;
-use crate::report::summary::f1_name;
 use crate::scores::ClassificationScores;
 use crate::text::{label, number, optional, percent, rounded_percent, tick};
 
@@ -120,7 +119,7 @@ pub(super) fn area_table(scores: &ClassificationScores) -> Table {
 
 pub(super) fn entropy_table(scores: &ClassificationScores) -> Table {
     let positive = scores.positive.as_deref();
-    let f1 = positive.map_or("macro F1".into(), f1_name);
+    let f1 = scores.f1_title();
     let header = [
         "kept",
         "rows",

@@ -6,13 +6,13 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
 
 use crate::error::Result;
+use crate::groups::{Groups, QUARTILES, shown};
 use crate::predict::RealPredictions;
-use crate::quartiles::QUARTILES;
 use crate::report::chart::{
     Axis, Figure, Key, SIZE, Sign, guide, keys, letters, line, rows_plane, spread,
 };
-use crate::report::groups::{Groups, by_relevance};
 use crate::report::palette::{BLUE, INK, MUTED, VERMILION};
+use crate::report::relevance::{by_relevance, groups};
 use crate::report::section::{Section, Table};
 use crate::rows::RowInputs;
 use crate::text::{percent, rounded_percent, sentence, shortened, tick};
@@ -28,6 +28,8 @@ const MOST_INPUTS: usize = 3;
 const MOST_ROWS: usize = 20_000;
 /// The smallest number of rows of a group that says something.
 const FEWEST_ROWS: usize = 5;
+/// Maximum length of the name of a group.
+const NAME_LENGTH: usize = 22;
 /// Relative differences of widths below this are rounding.
 const ROUNDING: f64 = 1e-6;
 
@@ -61,17 +63,13 @@ pub(super) fn section(
         .iter()
         .map(|width| Some((width / unit).round() * unit));
     let name = format!("width at {}", percent(LEVELS[1]));
-    let mut blocks = vec![Block::of(
-        name,
-        &Groups::quartiles(&rounded.collect::<Vec<_>>())?,
-        &covered,
-    )?];
+    let by_width = Groups::of_numbers(&name, &rounded.collect::<Vec<_>>())?;
+    let mut blocks = vec![Block::of(&by_width, &covered)?];
     if let Some(inputs) = inputs {
         let relevant = by_relevance(inputs.columns(), &means)?.into_iter();
         for index in relevant.take(MOST_INPUTS) {
-            let column = inputs.columns()[index].select(&chosen);
-            let groups = Groups::of(&column)?;
-            blocks.push(Block::of(column.name().into(), &groups, &covered)?);
+            let groups = groups(&inputs.columns()[index], &chosen)?;
+            blocks.push(Block::of(&groups, &covered)?);
         }
     }
     Ok(Some(Section {
@@ -98,13 +96,16 @@ struct Block {
 }
 
 impl Block {
-    fn of(quantity: String, groups: &Groups, covered: &[Vec<bool>]) -> Result<Self> {
+    fn of(groups: &Groups, covered: &[Vec<bool>]) -> Result<Self> {
         let narrow = coverage_by_group(&groups.of_rows, &covered[0], LEVELS[0])?;
         let wide = coverage_by_group(&groups.of_rows, &covered[1], LEVELS[1])?;
         let rows = narrow.into_iter().zip(wide);
-        let rows = rows.map(|(narrow, wide)| (groups.names[narrow.group].clone(), [narrow, wide]));
+        let rows = rows.map(|(narrow, wide)| {
+            let name = shown(groups.names[narrow.group].as_deref());
+            (shortened(name, NAME_LENGTH), [narrow, wide])
+        });
         Ok(Self {
-            quantity,
+            quantity: groups.by.clone(),
             rows: rows.collect(),
         })
     }

@@ -2,9 +2,12 @@
 
 use super::checked;
 use super::figures::cells;
-use crate::assessment::{Baseline, BaselineModel, BaselineScores};
+use crate::groups::Groups;
 use crate::report::testing::{Sample, classification, regression};
-use crate::scores::{ConformalScores, CoverageByPart, Interval, PartCoverage, ScoresByGroup};
+use crate::scores::{
+    Baseline, BaselineModel, BaselineScores, ConformalScores, CoverageByPart, Interval,
+    PartCoverage, ScoresByGroup,
+};
 use crate::text::number;
 
 /// The rows in groups of 40, the rest and the missing values.
@@ -13,7 +16,12 @@ fn with_groups(mut sample: Sample) -> Sample {
     let groups: Vec<usize> = (0..rows).map(|row| (row / 40).min(2)).collect();
     let names = [Some("a & b".to_string()), None, Some("<rest>".into())];
     let (predictions, targets) = (&sample.predictions, &sample.targets);
-    let by = ScoresByGroup::of("w<rd".into(), &names, &groups, predictions, targets);
+    let groups = Groups {
+        by: "w<rd".into(),
+        names: names.to_vec(),
+        of_rows: groups,
+    };
+    let by = ScoresByGroup::of(&groups, predictions, targets);
     sample.by = vec![by.unwrap()];
     sample
 }

@@ -2,6 +2,7 @@
 
 use burn_bayes::Noise;
 use burn_bayes::eval::{EvalError, posterior_rank};
+use serde::Serialize;
 
 use super::Design;
 use super::quantities::Quantities;
@@ -74,6 +75,18 @@ impl Simulator {
             quantities: Quantities::new(design, settings),
             draws,
         })
+    }
+
+    /// Everything that the ranks of a simulation depend on.
+    pub(super) fn key(&self) -> impl Serialize + use<> {
+        let Self {
+            rows,
+            settings,
+            quantities,
+            draws,
+        } = self;
+        let names = quantities.names().to_vec();
+        (settings.key(), rows.fingerprint(), names, *draws)
     }
 
     /// The names of the ranked quantities.

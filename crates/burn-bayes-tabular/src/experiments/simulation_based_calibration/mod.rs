@@ -8,20 +8,23 @@
 
 mod check;
 mod design;
+mod page;
 mod quantities;
+mod ranks;
 mod simulator;
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use check::{Check, QuantityCheck};
 pub use design::{Design, DesignSource, NormalDesign};
+pub use page::CheckReport;
 pub use simulator::Simulator;
 
 use crate::error::{Result, TabularError};
-use crate::jobs::{Job, Key, Measures, Record};
-use crate::search::DIVERGED;
+use crate::experiments::jobs::{Job, Key, Record};
+use crate::scores::{DIVERGED, Measures};
 use crate::settings::{FitSettings, expect_at_most};
 
 /// A thousand are enough to see deviations of a tenth of a standard deviation.
@@ -34,6 +37,18 @@ pub struct Simulations {
     settings: FitSettings,
     simulations: usize,
     draws: usize,
+}
+
+/// One simulation.
+#[derive(Serialize)]
+struct Simulation {
+    #[serde(serialize_with = "as_key")]
+    simulator: Arc<Simulator>,
+    simulation: u64,
+}
+
+fn as_key<S: Serializer>(simulator: &Arc<Simulator>, serializer: S) -> Result<S::Ok, S::Error> {
+    simulator.key().serialize(serializer)
 }
 
 impl Simulations {
@@ -67,12 +82,6 @@ impl Simulations {
     pub fn of_design(&self, design: &Design) -> Result<Vec<Job>> {
         let simulator = Arc::new(Simulator::new(design, &self.settings, self.draws)?);
         let case = format!("{} × {}", design.rows(), design.features());
-        let identity = (
-            self.settings.key(),
-            design.rows.fingerprint(),
-            self.draws,
-            simulator.quantities(),
-        );
         let job = |simulation| {
             let key = Key {
                 case: case.clone(),
@@ -80,9 +89,13 @@ impl Simulations {
                 seed: simulation,
             };
             let simulator = simulator.clone();
-            Job::new(key, &identity, move || {
-                let ranks = simulator.ranks(simulation)?;
-                Ok(measures(simulator.quantities(), ranks))
+            let input = Simulation {
+                simulator,
+                simulation,
+            };
+            Job::of(key, input, |input| {
+                let ranks = input.simulator.ranks(input.simulation)?;
+                Ok(measures(input.simulator.quantities(), ranks).into())
             })
         };
         (0..self.simulations as u64).map(job).collect()

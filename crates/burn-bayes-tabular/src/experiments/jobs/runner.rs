@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
     use crate::error::TabularError;
-    use crate::jobs::{Key, Measures};
+    use crate::experiments::jobs::{Key, Measures};
 
     /// A task without worker processes.
     #[derive(Deserialize, Serialize)]

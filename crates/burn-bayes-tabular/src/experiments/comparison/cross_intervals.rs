@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::{Comparison, Runs, runs_of};
 use crate::error::Result;
+use crate::experiments::jobs::{LeftOut, Record};
 use crate::files::{csv_bytes, write_whole};
-use crate::jobs::{LeftOut, Record};
 use crate::rows::SplitTable;
 use crate::text::{number, tick};
 

@@ -8,8 +8,9 @@ mod leaderboard;
 mod ranges;
 mod tuning;
 
+pub(crate) use fold::FoldFit;
 pub(crate) use fold::NewTable;
-pub use fold::{DIVERGED, Fold, Scored};
+pub use fold::{Fold, Scored};
 pub use ranges::{Range, Ranges};
 pub use tuning::{JudgedTrials, TrialRow, Tuned, Tuning};
 

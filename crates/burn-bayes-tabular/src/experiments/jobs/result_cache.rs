@@ -14,9 +14,10 @@ use serde_json::Value;
 
 use crate::error::{Result, TabularError};
 use crate::files::{at, lock_open, make_folder, whole_lines};
+use crate::scores::Measures;
 use crate::settings::refused;
 
-use super::{Job, Key, LeftOut, Measures};
+use super::{Job, Key, LeftOut};
 
 /// A finished job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::measures;
 use crate::distinct::distinct;
 use crate::error::Result;
-use crate::jobs::{Computed, Job, Key};
+use crate::experiments::jobs::{Computed, Job, Key};
+use crate::experiments::search::{Fold, FoldFit, NewTable};
 use crate::rows::{SplitTable, read_table};
-use crate::search::{Fold, NewTable};
 use crate::settings::{
     Config, FitSettings, Method, MissingName, TaskName, expect_at_most, refused,
 };
@@ -193,18 +193,17 @@ fn job(
         method: settings.method.to_string(),
         seed: run as u64,
     };
-    let everything = (settings.key(), fold.fingerprint());
-    let (fold, class) = (fold.clone(), positive.map(String::from));
-    let work = move || {
-        let scored = fold.score(&settings, class.as_deref())?;
+    let fit = FoldFit {
+        settings,
+        fold: fold.clone(),
+        positive: positive.map(String::from),
+    };
+    Job::of(key, fit, |fit| {
+        let scored = fit.fold.score(&fit.settings, fit.positive.as_deref())?;
         Ok(Computed {
             measures: measures(&scored),
             left_out: scored.left_out,
             ..Computed::default()
         })
-    };
-    match positive {
-        Some(class) => Job::with_row_results(key, &(everything, class), work),
-        None => Job::with_row_results(key, &everything, work),
-    }
+    })
 }

@@ -116,9 +116,9 @@ fn host<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::engine::prior_draw;
+    use crate::experiments::simulation_based_calibration::DesignSource::Normal;
+    use crate::experiments::simulation_based_calibration::NormalDesign;
     use crate::settings::NoisePrecision;
-    use crate::simulation_based_calibration::DesignSource::Normal;
-    use crate::simulation_based_calibration::NormalDesign;
 
     fn values(features: usize, classes: Option<usize>, model: &str) -> (Vec<String>, Vec<f64>) {
         let source = Normal(NormalDesign {

@@ -9,12 +9,12 @@ use burn_bayes_data::KFold;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Fold, Ranges, Search, Trial, Unit, best};
+use super::{Fold, FoldFit, Ranges, Search, Trial, Unit, best};
 use crate::error::Result;
+use crate::experiments::jobs::{self, Job, Key, Progress, Record, ResultCache, Task, WorkerPool};
 use crate::files::{csv_bytes, write_whole};
-use crate::jobs::{self, Job, Key, Progress, Record, ResultCache, Task, WorkerPool};
 use crate::rows::{SplitTable, read_table};
-use crate::scores::{HoldoutScore, likelihood_name};
+use crate::scores::HoldoutScore;
 use crate::settings::{Config, FitSettings, refused};
 
 /// A search over the settings of a fit.
@@ -22,7 +22,6 @@ use crate::settings::{Config, FitSettings, refused};
 pub struct Tuning {
     config: Config,
     folds: Vec<Arc<Fold>>,
-    cost_name: &'static str,
 }
 
 impl Tuning {
@@ -42,11 +41,7 @@ impl Tuning {
         for fold in &folds {
             fold.positive(config.data.positive.as_deref())?;
         }
-        Ok(Self {
-            cost_name: likelihood_name(config.data.task()?.into()),
-            config,
-            folds,
-        })
+        Ok(Self { config, folds })
     }
 
     /// The default ranges of the method, for the networks of all folds.
@@ -106,7 +101,7 @@ impl Tuning {
             let records = jobs::run(&task(fits), &jobs, cache, pool, progress)?;
             let judged = records.iter();
             let judged = judged
-                .map(|record| HoldoutScore::of_measures(&record.measures, self.cost_name))
+                .map(|record| HoldoutScore::of_measures(&record.measures))
                 .collect();
             let mut found = found.borrow_mut();
             for ((unit, _), record) in units.iter().zip(records) {
@@ -115,13 +110,7 @@ impl Tuning {
             judged
         })?;
         self.config.fit = best(&trials)?.settings.clone();
-        Tuned::of(
-            search,
-            &trials,
-            self.cost_name,
-            self.config,
-            &found.into_inner(),
-        )
+        Tuned::of(search, &trials, self.config, &found.into_inner())
     }
 }
 
@@ -154,17 +143,20 @@ impl Planned {
         }
     }
 
-    fn job(&self, fold: &Arc<Fold>, cost_name: &'static str) -> Result<Job> {
+    fn job(&self, fold: &Arc<Fold>) -> Result<Job> {
         let key = Key {
             case: format!("trial {}", self.trial),
             method: self.settings.method.to_string(),
             seed: self.fold as u64,
         };
-        let everything = (self.settings.key(), fold.fingerprint());
-        let (fold, settings) = (fold.clone(), self.settings.clone());
-        Job::new(key, &everything, move || {
-            let score = fold.judge(&settings)?;
-            Ok(HoldoutScore::measures(score, cost_name))
+        let fit = FoldFit {
+            settings: self.settings.clone(),
+            fold: fold.clone(),
+            positive: None,
+        };
+        Job::of(key, fit, |fit| {
+            let score = fit.fold.judge(&fit.settings)?;
+            Ok(HoldoutScore::measures(score).into())
         })
     }
 }
@@ -178,11 +170,8 @@ impl JudgedTrials {
     }
 
     fn of_folds(&self, folds: &[Arc<Fold>]) -> Result<Vec<Job>> {
-        let cost_name = likelihood_name(self.config.data.task()?.into());
         let units = self.units.iter();
-        units
-            .map(|unit| unit.job(&folds[unit.fold], cost_name))
-            .collect()
+        units.map(|unit| unit.job(&folds[unit.fold])).collect()
     }
 }
 
@@ -208,9 +197,8 @@ pub struct TrialRow {
     pub(super) trial: usize,
     /// The settings that were drawn.
     pub(super) settings: Map<String, Value>,
-    /// The mean cost over folds, by its name among the scores; null if a fit has no scores.
-    #[serde(flatten)]
-    cost: BTreeMap<&'static str, Option<f64>>,
+    /// The mean NLL over folds; null if a fit has no scores.
+    nll: Option<f64>,
     /// The mean error over folds; null if a fit has no scores.
     error: Option<f64>,
     /// Whether a fit diverged.
@@ -226,13 +214,7 @@ pub struct TrialRow {
 }
 
 impl Tuned {
-    fn of(
-        search: &Search,
-        trials: &[Trial],
-        cost_name: &'static str,
-        config: Config,
-        records: &Records,
-    ) -> Result<Self> {
+    fn of(search: &Search, trials: &[Trial], config: Config, records: &Records) -> Result<Self> {
         let mut ranking: Vec<&Trial> = trials.iter().collect();
         ranking.sort_by(|a, b| b.is_complete.cmp(&a.is_complete).then(a.compare(b)));
         let of_trial = |trial: &Trial| records.get(&trial.number).map_or(&[][..], Vec::as_slice);
@@ -246,7 +228,7 @@ impl Tuned {
             Ok(TrialRow {
                 trial: trial.number,
                 settings: drawn.collect(),
-                cost: BTreeMap::from([(cost_name, mean.map(|mean| mean.cost))]),
+                nll: mean.map(|mean| mean.cost),
                 error: mean.map(|mean| mean.error),
                 diverged: trial.has_diverged(),
                 folds: trial.judgements.len(),
@@ -284,12 +266,10 @@ impl Tuned {
     pub fn heads(&self) -> Vec<&str> {
         let row = self.trials.first();
         let drawn = row.into_iter().flat_map(|row| row.settings.keys());
-        let cost = row.into_iter().flat_map(|row| row.cost.keys().copied());
         ["trial"]
             .into_iter()
             .chain(drawn.map(String::as_str))
-            .chain(cost)
-            .chain(["error", "diverged", "folds"])
+            .chain(["nll", "error", "diverged", "folds"])
             .collect()
     }
 }
@@ -306,8 +286,8 @@ impl TrialRow {
         [self.trial.to_string()]
             .into_iter()
             .chain(self.settings.values().map(setting))
-            .chain(self.cost.values().copied().map(score))
             .chain([
+                score(self.nll),
                 score(self.error),
                 if self.diverged { "yes" } else { "no" }.into(),
                 self.folds.to_string(),

@@ -7,7 +7,6 @@ mod result_cache;
 mod runner;
 mod workers;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Result, TabularError};
+use crate::scores::Measures;
 
 pub use result_cache::{Record, ResultCache};
 pub use runner::{Progress, run};
@@ -43,9 +43,6 @@ impl fmt::Display for Key {
         write!(f, "{}, {}, {}", self.case, self.method, self.seed)
     }
 }
-
-/// The results of a job, by name.
-pub type Measures = BTreeMap<String, f64>;
 
 /// What a job computes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,18 +77,28 @@ pub struct Job {
 const COST_OF_ROW: &str = "the negative log-likelihood of a row";
 
 impl Job {
+    /// A job that computes from its input alone, whose serialised form is the key of its result.
+    pub(crate) fn of<I: Serialize + Send + Sync + 'static>(
+        key: Key,
+        input: I,
+        work: fn(&I) -> Result<Computed>,
+    ) -> Result<Self> {
+        let settings = serialised(&key, &input)?;
+        let work = Box::new(move || work(&input));
+        Ok(Self {
+            key,
+            settings,
+            work,
+        })
+    }
+
     /// A job whose settings are stored in serialised form.
     pub fn new(
         key: Key,
         settings: &impl Serialize,
         work: impl Fn() -> Result<Measures> + Send + Sync + 'static,
     ) -> Result<Self> {
-        Self::with_row_results(key, settings, move || {
-            Ok(Computed {
-                measures: work()?,
-                ..Computed::default()
-            })
-        })
+        Self::with_row_results(key, settings, move || Ok(work()?.into()))
     }
 
     /// As [`Job::new`], for a job that also stores results of rows.
@@ -100,11 +107,9 @@ impl Job {
         settings: &impl Serialize,
         work: impl Fn() -> Result<Computed> + Send + Sync + 'static,
     ) -> Result<Self> {
-        let settings = serde_json::to_value(settings)
-            .map_err(|error| TabularError::Usage(format!("{key}: settings: {error}")))?;
         Ok(Self {
+            settings: serialised(&key, settings)?,
             key,
-            settings,
             work: Box::new(work),
         })
     }
@@ -135,6 +140,20 @@ impl Job {
             row_costs: computed.row_costs,
             left_out: computed.left_out,
             seconds,
+        }
+    }
+}
+
+fn serialised(key: &Key, settings: &impl Serialize) -> Result<Value> {
+    let wrong = |error| TabularError::Usage(format!("{key}: settings: {error}"));
+    serde_json::to_value(settings).map_err(wrong)
+}
+
+impl From<Measures> for Computed {
+    fn from(measures: Measures) -> Self {
+        Self {
+            measures,
+            ..Self::default()
         }
     }
 }

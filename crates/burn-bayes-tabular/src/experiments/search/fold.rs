@@ -8,19 +8,16 @@ use burn_bayes_data::{
     Split, Table, Targets,
 };
 
+use serde::{Serialize, Serializer};
+
 use crate::engine::{Unobserved, check, fit, weights};
 use crate::error::{Result, TabularError};
-use crate::jobs::{LeftOut, Measures};
+use crate::experiments::jobs::LeftOut;
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, true_targets};
-use crate::scores::{Constant, HoldoutScore, Intervals, Scores, divergence};
+use crate::scores::{Constant, HoldoutScore, Intervals, Scores};
 use crate::settings::{DataSettings, FitSettings};
-
-/// The name of the measure that is 1 if the fit of a job diverged.
-pub const DIVERGED: &str = "diverged";
-/// The name of the measure of the error.
-const ERROR: &str = "error";
 
 /// A training and test split.
 #[derive(Clone, Debug)]
@@ -67,6 +64,21 @@ pub(crate) struct NewTable {
     pub(crate) table: Table,
     /// The usable ones.
     pub(crate) rows: Vec<usize>,
+}
+
+/// A fit to the training rows of a fold.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct FoldFit {
+    #[serde(serialize_with = "FitSettings::as_key")]
+    pub(crate) settings: FitSettings,
+    #[serde(serialize_with = "as_hash")]
+    pub(crate) fold: Arc<Fold>,
+    /// The positive class of F1.
+    pub(crate) positive: Option<String>,
+}
+
+fn as_hash<S: Serializer>(fold: &Arc<Fold>, serializer: S) -> Result<S::Ok, S::Error> {
+    fold.fingerprint.serialize(serializer)
 }
 
 /// All scores of a fit on held-out rows.
@@ -229,11 +241,6 @@ impl Fold {
         let predictions = Constant::of(train)?.predictions(train.target(), rows.targets.len());
         HoldoutScore::of(&predictions, &rows.targets)
     }
-
-    /// A hash of the rows.
-    pub(crate) fn fingerprint(&self) -> u64 {
-        self.fingerprint
-    }
 }
 
 impl FoldTable {
@@ -258,7 +265,7 @@ impl FoldRows {
     fn judged(&self, settings: &FitSettings) -> Result<Judged> {
         let (predictions, of_new) = self.predictions(settings)?.unzip();
         let score = match &predictions {
-            Some(predictions) => self.judge_predictions(predictions)?,
+            Some(predictions) => HoldoutScore::judged(&self.train, predictions, &self.targets)?,
             None => None,
         };
         let predictions = predictions.filter(|_| score.is_some());
@@ -307,69 +314,17 @@ impl FoldRows {
         }))
     }
 
-    /// Scores predictions of the test rows; `None` if they have no scores.
-    fn judge_predictions(&self, predictions: &Predictions) -> Result<Option<HoldoutScore>> {
-        let divergence = divergence(&self.train, predictions, &self.targets)?;
-        if divergence.is_some_and(|divergence| !divergence.has_scores()) {
-            return Ok(None);
-        }
-        Ok(Some(HoldoutScore {
-            diverged: divergence.is_some(),
-            ..HoldoutScore::of(predictions, &self.targets)?
-        }))
-    }
-
     /// A hash of the rows.
     fn fingerprint(&self) -> u64 {
-        let known = fingerprint_of(self.train.fingerprint(), self.test.values(), &self.targets);
-        self.new.as_ref().map_or(known, |new| {
+        let Self {
+            train,
+            test,
+            targets,
+            new,
+        } = self;
+        let known = fingerprint_of(train.fingerprint(), test.values(), targets);
+        new.as_ref().map_or(known, |new| {
             fingerprint_of(known, new.values(), &Targets::Real(Vec::new()))
-        })
-    }
-}
-
-impl HoldoutScore {
-    /// The measures that a job stores, with the cost by its name among the scores.
-    pub fn measures(judgement: Option<Self>, cost_name: &str) -> Measures {
-        let mut measures = Measures::new();
-        if judgement.is_none_or(|judgement| judgement.diverged) {
-            measures.insert(DIVERGED.into(), 1.0);
-        }
-        if let Some(Self { cost, error, .. }) = judgement {
-            measures.extend([(cost_name.into(), cost), (ERROR.into(), error)]);
-        }
-        measures
-    }
-
-    /// The score from stored measures; `None` if the fit has no scores.
-    ///
-    /// # Errors
-    /// If a measure is missing.
-    pub(crate) fn of_measures(measures: &Measures, cost_name: &str) -> Result<Option<Self>> {
-        let diverged = measures.contains_key(DIVERGED);
-        if diverged && measures.len() == 1 {
-            return Ok(None);
-        }
-        let measure = |name: &str| {
-            let problem = format!("a finished fit lacks its `{name}`; search without --resume");
-            let found = measures.get(name).copied();
-            found.ok_or(TabularError::Data(problem))
-        };
-        Ok(Some(Self {
-            cost: measure(cost_name)?,
-            error: measure(ERROR)?,
-            diverged,
-        }))
-    }
-
-    /// The means of cost and error, diverged if one of the scores is; `None` for an empty slice.
-    pub(crate) fn mean(judgements: &[Self]) -> Option<Self> {
-        let count = judgements.len() as f64;
-        let mean = |of: fn(&Self) -> f64| judgements.iter().map(of).sum::<f64>() / count;
-        (!judgements.is_empty()).then(|| Self {
-            cost: mean(|one| one.cost),
-            error: mean(|one| one.error),
-            diverged: judgements.iter().any(|one| one.diverged),
         })
     }
 }
@@ -444,7 +399,7 @@ mod tests {
         let fold = &Fold::all(&rows, &data, KFold::new(5), None).unwrap()[0];
         let prepared = fold.rows().unwrap();
         assert_eq!((prepared.train.rows(), prepared.targets.len()), (1600, 400));
-        assert_eq!(prepared.fingerprint(), fold.fingerprint());
+        assert_eq!(prepared.fingerprint(), fold.fingerprint);
     }
 
     #[test]
@@ -461,20 +416,17 @@ mod tests {
             })
         };
         let rows = fold.rows().unwrap();
-        let judgement = rows
-            .judge_predictions(&predictions(means))
-            .unwrap()
-            .unwrap();
+        let judged = |predictions: &Predictions| {
+            HoldoutScore::judged(&rows.train, predictions, &rows.targets).unwrap()
+        };
+        let judgement = judged(&predictions(means)).unwrap();
         assert!((judgement.error - 0.2).abs() < 1e-12);
         let expected = 0.5 * (2.0 * std::f64::consts::PI * 0.04).ln() + 0.5;
         assert!((judgement.cost - expected).abs() < 1e-12);
         let far = predictions(vec![1e3; split.test.len()]);
-        assert_eq!(rows.judge_predictions(&far).unwrap(), None);
+        assert_eq!(judged(&far), None);
         let means = split.test.iter().map(|&row| targets[row] + 2.0).collect();
-        let worse = rows
-            .judge_predictions(&predictions(means))
-            .unwrap()
-            .unwrap();
+        let worse = judged(&predictions(means)).unwrap();
         assert!(worse.diverged && !judgement.diverged);
     }
 
@@ -498,29 +450,6 @@ mod tests {
         let found = fold.judge(&ensemble).unwrap().unwrap();
         assert_ne!(costs[0], costs[1]);
         assert!((found.cost - expected).abs() < 1e-9, "{found:?} {expected}");
-    }
-
-    #[test]
-    fn a_judgement_survives_its_measures_and_a_missing_one_is_no_divergence() {
-        let judgement = HoldoutScore {
-            cost: 0.5,
-            error: 0.25,
-            diverged: false,
-        };
-        let worse = HoldoutScore {
-            diverged: true,
-            ..judgement
-        };
-        for judgement in [Some(judgement), Some(worse), None] {
-            let measures = HoldoutScore::measures(judgement, "nll");
-            assert_eq!(
-                HoldoutScore::of_measures(&measures, "nll").unwrap(),
-                judgement
-            );
-        }
-        let other = HoldoutScore::measures(Some(judgement), "rmse");
-        let failure = HoldoutScore::of_measures(&other, "nll").unwrap_err();
-        assert!(failure.to_string().contains("`nll`"), "{failure}");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::{Comparison, F1, NLL, Row};
+use super::{Comparison, Row};
 use crate::error::Result;
 use crate::order::by_cost;
-use crate::report::{Contender, Leaderboard, f1_name, shown_p_value};
-use crate::scores::Summary;
+use crate::report::{Contender, Leaderboard, shown_p_value};
+use crate::scores::{NLL, ScoreSpec, Summary};
 use crate::settings::Config;
 use crate::text::{optional, plain};
 
@@ -38,10 +38,7 @@ impl Comparison {
             .into_iter()
             .chain(
                 self.other_columns()
-                    .map(|column| match (column.measure, &self.positive) {
-                        (F1, Some(positive)) => f1_name(positive),
-                        _ => column.title.into(),
-                    }),
+                    .map(|column| column.title_of(self.positive.as_deref())),
             )
             .chain(["diverged runs".into()]);
         Leaderboard {
@@ -59,8 +56,8 @@ impl Comparison {
         .write(&folder.join("leaderboard.html"))
     }
 
-    fn other_columns(&self) -> impl Iterator<Item = &'static super::Column> {
-        self.columns().filter(|column| column.measure != NLL)
+    fn other_columns(&self) -> impl Iterator<Item = ScoreSpec> {
+        self.columns().filter(|column| column.key != NLL)
     }
 
     fn method(&self, row: &Row) -> Contender {
@@ -72,7 +69,7 @@ impl Comparison {
         };
         let others = self
             .other_columns()
-            .map(|column| optional(row.scores.get(column.measure).map(|entry| entry.mean)));
+            .map(|column| optional(row.scores.get(column.key).map(|entry| entry.mean)));
         let cells = [shown_p_value(nll.and_then(|nll| nll.p_value))]
             .into_iter()
             .chain(others)

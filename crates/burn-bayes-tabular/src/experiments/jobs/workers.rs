@@ -20,9 +20,10 @@ use serde_json::Value;
 use crate::error::{INTERRUPTED, Result, TabularError};
 use crate::files::checksum;
 use crate::parallel;
+use crate::scores::Measures;
 
 use super::runner::Progress;
-use super::{Computed, Job, LeftOut, Measures, Record};
+use super::{Computed, Job, LeftOut, Record};
 
 /// A description of jobs from which a worker process creates the same jobs.
 pub trait Task: Serialize + DeserializeOwned {
@@ -353,7 +354,7 @@ fn checksum_of(jobs: &[Job]) -> String {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::jobs::Key;
+    use crate::experiments::jobs::Key;
 
     fn jobs() -> Vec<Job> {
         let one = |seed| {

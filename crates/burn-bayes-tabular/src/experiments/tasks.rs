@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::Runs;
+use super::Members;
+use super::comparison::Runs;
+use super::jobs::{Job, Task};
+use super::search::JudgedTrials;
+use super::simulation_based_calibration::Simulations;
 use crate::error::Result;
-use crate::jobs::{Job, Task};
-use crate::run::Members;
-use crate::search::JudgedTrials;
-use crate::simulation_based_calibration::Simulations;
 
 /// A task of a worker.
 #[derive(Clone, Debug, Deserialize, Serialize)]

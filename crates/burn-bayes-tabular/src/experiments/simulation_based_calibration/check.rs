@@ -5,8 +5,8 @@ use std::fmt;
 use burn_bayes::eval::{RankDeviation, SimulationBasedCalibration};
 use serde::{Serialize, Serializer};
 
-use crate::engine::Verdict;
 use crate::error::{Result, TabularError};
+use crate::scores::Verdict;
 use crate::text::number;
 use burn_bayes::eval::Bounded;
 

@@ -4,11 +4,11 @@ use burn_bayes::eval::RankDeviation;
 use plotters::prelude::{PathElement, Polygon, Rectangle};
 use plotters::style::{Color, RGBColor};
 
-use super::chart::{Axis, Figure, SIZE, guide, line, plane, range_from_zero, range_of};
-use super::palette::{BLUE, MUTED, VERMILION};
-use super::section::{Section, Table};
+use super::{Check, QuantityCheck};
 use crate::error::Result;
-use crate::simulation_based_calibration::{Check, QuantityCheck};
+use crate::report::chart::{Axis, Figure, SIZE, guide, line, plane, range_from_zero, range_of};
+use crate::report::palette::{BLUE, MUTED, VERMILION};
+use crate::report::section::{Section, Table};
 use crate::text::{number, percent, plain, tick};
 
 /// The largest number of bars of a histogram.

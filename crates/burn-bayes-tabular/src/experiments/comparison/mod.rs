@@ -19,65 +19,13 @@ use cross_intervals::CrossIntervals;
 use serde::Serialize;
 
 use crate::error::{Result, TabularError};
+use crate::experiments::jobs::Record;
+use crate::experiments::search::Scored;
 use crate::files::{csv_bytes, write_whole};
-use crate::jobs::{Measures, Record};
 use crate::order::by_cost;
-use crate::report::f1_name;
-use crate::scores::{JointScores, Scores, Summary};
-use crate::search::{DIVERGED, Scored};
+use crate::scores::{Better, DIVERGED, Lines, Measures, ScoreSpec, Summary};
 use crate::settings::Method;
 use burn_bayes::eval::Bounded;
-
-/// A score in the comparison table.
-#[derive(Debug)]
-struct Column {
-    measure: &'static str,
-    title: &'static str,
-    /// 1 if lower is better, −1 if higher is better.
-    sign: f64,
-}
-
-const fn less(measure: &'static str, title: &'static str) -> Column {
-    let sign = 1.0;
-    Column {
-        measure,
-        title,
-        sign,
-    }
-}
-
-const fn more(measure: &'static str, title: &'static str) -> Column {
-    let sign = -1.0;
-    Column {
-        measure,
-        title,
-        sign,
-    }
-}
-
-/// The name of the negative log-likelihood.
-const NLL: &str = "nll";
-/// The name of the F1 score.
-const F1: &str = "f1";
-
-/// The scores of all tasks; those without values are left out of the table.
-const COLUMNS: [Column; 15] = [
-    less(NLL, "NLL"),
-    less("rmse", "RMSE"),
-    less("crps", "CRPS"),
-    less("deviance", "deviance"),
-    less("quantile_calibration_error", "quantile calibration error"),
-    more("accuracy", "accuracy"),
-    more("auroc", "AUROC"),
-    more(F1, "F1"),
-    less("brier", "Brier"),
-    less("ece", "ECE"),
-    less("standardised_rmse", "standardised RMSE"),
-    less("energy_score", "energy score"),
-    more("exact_match", "exact match"),
-    less("hamming_loss", "Hamming loss"),
-    more("macro_auroc", "macro AUROC"),
-];
 
 /// The minimum number of runs for a test: with few runs, differences may be equal by chance.
 const FEWEST_TESTED: usize = 5;
@@ -90,60 +38,10 @@ const OF_FIVE_FOLDS: f64 = 0.25;
 fn measures(scored: &Scored) -> Measures {
     let ratio = (TEST_TO_TRAIN.to_string(), scored.test_to_train);
     let diverged = scored.diverged.then(|| (DIVERGED.to_string(), 1.0));
-    let named = match &scored.scores {
-        None => Vec::new(),
-        Some(Scores::Regression(scores)) => vec![
-            ("nll", &scores.nll),
-            ("rmse", &scores.rmse),
-            ("crps", &scores.crps),
-            (
-                "quantile_calibration_error",
-                &scores.quantile_calibration_error,
-            ),
-        ],
-        Some(Scores::Counts(scores)) => vec![
-            ("nll", &scores.nll),
-            ("rmse", &scores.rmse),
-            ("deviance", &scores.deviance),
-            (
-                "quantile_calibration_error",
-                &scores.quantile_calibration_error,
-            ),
-        ],
-        Some(Scores::Classification(scores)) => vec![
-            ("nll", &scores.nll),
-            ("accuracy", &scores.accuracy),
-            ("auroc", &scores.auroc),
-            (F1, &scores.f1),
-            ("brier", &scores.brier),
-            ("ece", &scores.ece),
-        ],
-        Some(Scores::SeveralTargets(scores)) => {
-            let joint = match &scores.joint {
-                JointScores::Numbers {
-                    standardised_rmse,
-                    energy_score,
-                    ..
-                } => vec![
-                    ("standardised_rmse", standardised_rmse),
-                    ("energy_score", energy_score),
-                ],
-                JointScores::Labels {
-                    exact_match,
-                    hamming_loss,
-                    macro_auroc,
-                } => vec![
-                    ("exact_match", exact_match),
-                    ("hamming_loss", hamming_loss),
-                    ("macro_auroc", macro_auroc),
-                ],
-            };
-            [vec![("nll", &scores.nll)], joint].concat()
-        }
-    };
-    let defined = named.into_iter();
-    defined
-        .filter_map(|(name, score)| Some((name.to_string(), score.value?)))
+    let lines = scored.scores.iter().flat_map(Lines::lines);
+    let compared = lines.filter(|line| line.spec.is_compared);
+    compared
+        .filter_map(|line| Some((line.spec.key.to_string(), line.score.value?)))
         .chain(diverged)
         .chain([ratio])
         .collect()
@@ -221,22 +119,21 @@ impl Comparison {
         let ratios = records.iter();
         let ratios = ratios.filter_map(|run| run.measures.get(TEST_TO_TRAIN).copied());
         let ratio = ratios.reduce(f64::max).unwrap_or(OF_FIVE_FOLDS);
-        for column in &COLUMNS {
+        for column in ScoreSpec::compared() {
             let runs: Vec<Vec<Option<f64>>> = names
                 .iter()
                 .map(|name| {
                     let runs = of(name).into_iter();
-                    runs.map(|run| run.measures.get(column.measure).copied())
+                    runs.map(|run| run.measures.get(column.key).copied())
                         .collect()
                 })
                 .collect();
             let diverged: Vec<usize> = rows.iter().map(|row| row.diverged).collect();
-            for (row, entry) in rows
-                .iter_mut()
-                .zip(entries(column, &runs, &diverged, ratio)?)
+            for (row, entry) in
+                rows.iter_mut()
+                    .zip(entries(column.better, &runs, &diverged, ratio)?)
             {
-                row.scores
-                    .extend(entry.map(|entry| (column.measure, entry)));
+                row.scores.extend(entry.map(|entry| (column.key, entry)));
             }
         }
         Ok(Self {
@@ -273,7 +170,7 @@ impl Comparison {
 
     /// A page with the command and the table.
     pub fn markdown(&self) -> String {
-        let columns: Vec<&Column> = self.columns().collect();
+        let columns: Vec<ScoreSpec> = self.columns().collect();
         let mut page = format!("`{}`\n\n", self.command);
         let _ = writeln!(
             page,
@@ -282,9 +179,9 @@ impl Comparison {
              for the rows that runs share (Nadeau and Bengio, 2003).\n",
             self.runs
         );
-        let title = |column: &&Column| match (column.measure, &self.positive) {
-            (F1, Some(positive)) => f1_name(positive).replace('|', "\\|"),
-            _ => column.title.into(),
+        let title = |column: &ScoreSpec| {
+            let title = column.title_of(self.positive.as_deref());
+            title.replace('|', "\\|")
         };
         let heads: Vec<String> = ["method".into()]
             .into_iter()
@@ -296,7 +193,7 @@ impl Comparison {
         for row in &self.methods {
             let scores = columns
                 .iter()
-                .map(|column| shown(row.scores.get(column.measure)));
+                .map(|column| shown(row.scores.get(column.key)));
             let ends = [row.diverged.to_string(), format!("{:.2}", row.seconds)];
             let entries: Vec<String> = [row.method.clone()]
                 .into_iter()
@@ -344,10 +241,10 @@ impl Comparison {
     }
 
     /// The columns that some method has.
-    fn columns(&self) -> impl Iterator<Item = &'static Column> {
-        COLUMNS.iter().filter(|column| {
+    fn columns(&self) -> impl Iterator<Item = ScoreSpec> {
+        ScoreSpec::compared().into_iter().filter(|column| {
             let mut rows = self.methods.iter();
-            rows.any(|row| row.scores.contains_key(column.measure))
+            rows.any(|row| row.scores.contains_key(column.key))
         })
     }
 }
@@ -365,7 +262,7 @@ fn runs_of<'r>(method: &str, records: &'r [Record]) -> Vec<&'r Record> {
 /// One score of all methods, from the runs of each method and its number of diverged runs; `None` for a
 /// method without the score. The best method is chosen among those with the fewest diverged runs.
 fn entries(
-    column: &Column,
+    better: Better,
     runs: &[Vec<Option<f64>>],
     diverged: &[usize],
     test_to_train: f64,
@@ -375,7 +272,8 @@ fn entries(
         Summary::of_overlapping(&values, test_to_train)
     };
     let summaries: Vec<Option<Summary>> = runs.iter().map(summary).collect();
-    let cost = |method: usize| summaries[method].map(|summary| column.sign * summary.mean);
+    let sign = if better == Better::Higher { -1.0 } else { 1.0 };
+    let cost = |method: usize| summaries[method].map(|summary| sign * summary.mean);
     let ranked = (0..runs.len()).filter_map(|method| Some((method, cost(method)?)));
     let best = ranked.min_by(|&(a, cost_a), &(b, cost_b)| {
         diverged[a].cmp(&diverged[b]).then(by_cost(cost_a, cost_b))
@@ -446,7 +344,7 @@ fn shown(entry: Option<&Entry>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::Key;
+    use crate::experiments::jobs::Key;
 
     fn record(method: &str, seed: u64, measures: &[(&str, f64)]) -> Record {
         let measures = measures
@@ -498,7 +396,7 @@ mod tests {
         assert!((map.scores["nll"].p_value.unwrap() - expected).abs() < 1e-12);
         let page = comparison.markdown();
         assert!(
-            page.contains("| method | NLL | accuracy | diverged | seconds |"),
+            page.contains("| method | NLL | Accuracy | diverged | seconds |"),
             "{page}"
         );
         assert!(page.contains("**0.2500 ± 0.0000**"), "{page}");

@@ -1,0 +1,12 @@
+//! Many fits: searches, comparisons and checks of methods, as lists of jobs.
+
+pub mod comparison;
+pub mod jobs;
+pub mod search;
+pub mod simulation_based_calibration;
+
+mod members;
+mod tasks;
+
+pub use members::Members;
+pub use tasks::FitsTask;

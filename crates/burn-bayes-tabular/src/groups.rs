@@ -1,0 +1,368 @@
+//! Groups of rows by the cells of a column, or by the values of another quantity.
+//!
+//! A category is a group. A number with at most four values has a group for each of them, any other number is split
+//! at its quartiles. Missing cells are a group of their own.
+//!
+//! New rows can join the groups of a [`GroupRule`], whose limits come from the training rows and not from the held-out
+//! ones that calibrate the groups. With limits at values of the held-out rows, a new row between two groups joins one
+//! whose rows all lie on the same side of it: it is not exchangeable with them, and a guarantee in the group fails.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use burn_bayes::eval::equal_mass_groups;
+use burn_bayes_data::{Column, ColumnKind};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::text::tick;
+
+/// Number of groups of many different values.
+pub(crate) const QUARTILES: usize = 4;
+
+/// Rows in groups.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Groups {
+    /// The column, or what the groups are by.
+    pub(crate) by: String,
+    /// The name of each group, in order; `None` for missing values.
+    pub(crate) names: Vec<Option<String>>,
+    /// The group of each row, an index of the names.
+    pub(crate) of_rows: Vec<usize>,
+}
+
+impl Groups {
+    /// The groups of these rows of a column.
+    ///
+    /// # Errors
+    /// If a number is NaN.
+    pub(crate) fn of(column: &Column, rows: &[usize]) -> Result<Self> {
+        match column.kind() {
+            ColumnKind::Number => {
+                let cells: Vec<_> = rows.iter().map(|&row| column.number(row)).collect();
+                Self::of_numbers(column.name(), &cells)
+            }
+            ColumnKind::Category => {
+                let cells = || rows.iter().map(|&row| column.category(row));
+                let names: BTreeSet<&str> = cells().flatten().collect();
+                let names: Vec<&str> = names.into_iter().collect();
+                let group = |cell: &str| names.partition_point(|name| *name < cell);
+                let of_rows = cells().map(|cell| cell.map(group)).collect();
+                let names = names.iter().map(ToString::to_string).collect();
+                Ok(Self::with_missing(column.name(), names, of_rows))
+            }
+        }
+    }
+
+    /// The groups of numbers; `None` is a missing one.
+    ///
+    /// # Errors
+    /// If a number is NaN.
+    pub(crate) fn of_numbers(by: &str, cells: &[Option<f64>]) -> Result<Self> {
+        let values: Vec<f64> = cells.iter().flatten().copied().collect();
+        let limits = limits(&values)?;
+        let of_rows = cells.iter().map(|cell| place(&limits, (*cell)?)).collect();
+        Ok(Self::with_missing(by, names(&limits), of_rows))
+    }
+
+    /// Adds the group of missing values if a row is in it.
+    fn with_missing(by: &str, names: Vec<String>, of_rows: Vec<Option<usize>>) -> Self {
+        let (missing, has_missing) = (names.len(), of_rows.contains(&None));
+        let names = names.into_iter().map(Some);
+        Self {
+            by: by.into(),
+            names: names.chain(has_missing.then_some(None)).collect(),
+            of_rows: of_rows
+                .iter()
+                .map(|group| group.unwrap_or(missing))
+                .collect(),
+        }
+    }
+
+    /// The groups from the largest to the smallest; those beyond `most` are one, unless it would have the rows of one.
+    #[must_use]
+    pub(crate) fn largest(self, most: usize) -> Self {
+        let count = |group: usize| self.of_rows.iter().filter(|&&of| of == group).count();
+        let mut order: Vec<usize> = (0..self.names.len()).collect();
+        order.sort_by_key(|&group| (Reverse(count(group)), self.names[group].clone()));
+        let own = match order.len() > most + 1 {
+            true => most,
+            false => order.len(),
+        };
+        let others =
+            (order.len() > own).then(|| Some(format!("{} other categories", order.len() - own)));
+        let names = order[..own].iter().map(|&group| self.names[group].clone());
+        let place = |group: &usize| {
+            order
+                .iter()
+                .position(|of| of == group)
+                .unwrap_or(own)
+                .min(own)
+        };
+        Self {
+            names: names.chain(others).collect(),
+            of_rows: self.of_rows.iter().map(place).collect(),
+            by: self.by,
+        }
+    }
+}
+
+/// The name of a group on the console and in a report.
+pub(crate) fn shown(name: Option<&str>) -> &str {
+    name.unwrap_or("(missing)")
+}
+
+/// How the cells of a column are divided into groups that new rows can join.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum GroupRule {
+    /// Every category is a group.
+    Categories,
+    /// Groups of numbers, with the least and the greatest value of the training rows in each. A number between two
+    /// groups is in the second, and one beyond all groups in the nearest.
+    Numbers(Vec<(f64, f64)>),
+}
+
+impl GroupRule {
+    /// The rule for a column with these cells in the training rows. Only numbers are divided into quartiles, unless
+    /// `is_category`.
+    pub(crate) fn of(cells: &[&str], is_category: bool, missing: &[String]) -> Result<Self> {
+        let present = cells.iter().filter(|cell| !is_missing(cell, missing));
+        let numbers: Option<Vec<f64>> = present.map(|cell| number(cell)).collect();
+        let numbers = numbers.filter(|numbers| !numbers.is_empty() && !is_category);
+        Ok(match numbers {
+            Some(values) => Self::Numbers(limits(&values)?),
+            None => Self::Categories,
+        })
+    }
+}
+
+/// Groups by the cells of a column, which new cells can join.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CellGroups {
+    /// The column.
+    pub(crate) by: String,
+    /// The name of each group, in order; `None` for missing cells.
+    pub(crate) names: Vec<Option<String>>,
+    rule: GroupRule,
+    /// The cells that count as missing.
+    missing: Vec<String>,
+}
+
+impl CellGroups {
+    /// The groups by a rule, and the group of each of the cells, which are those of the held-out rows; `None` for a cell
+    /// in no group.
+    pub(crate) fn of(
+        by: &str,
+        rule: &GroupRule,
+        missing: &[String],
+        cells: &[&str],
+    ) -> (Self, Vec<Option<usize>>) {
+        let (absent, present): (Vec<&str>, Vec<&str>) =
+            cells.iter().partition(|cell| is_missing(cell, missing));
+        let names = match rule {
+            GroupRule::Categories => {
+                let names: BTreeSet<&str> = present.into_iter().collect();
+                names.into_iter().map(String::from).collect()
+            }
+            GroupRule::Numbers(limits) => names(limits),
+        };
+        let of_missing = (!absent.is_empty()).then_some(None);
+        let groups = Self {
+            by: by.into(),
+            names: names.into_iter().map(Some).chain(of_missing).collect(),
+            rule: rule.clone(),
+            missing: missing.to_vec(),
+        };
+        let of_cells = cells.iter().map(|cell| groups.group(cell)).collect();
+        (groups, of_cells)
+    }
+
+    /// The group of a cell; `None` for a category that no held-out cell had, a text among numbers, or if only this cell
+    /// is missing.
+    pub(crate) fn group(&self, cell: &str) -> Option<usize> {
+        let is = |known: Option<&str>| self.names.iter().position(|name| name.as_deref() == known);
+        match &self.rule {
+            _ if is_missing(cell, &self.missing) => is(None),
+            GroupRule::Categories => is(Some(cell)),
+            GroupRule::Numbers(limits) => place(limits, number(cell)?),
+        }
+    }
+}
+
+/// The least and the greatest value of each group of numbers. Equal values are in one group, so there may be fewer than
+/// four quartiles.
+fn limits(values: &[f64]) -> Result<Vec<(f64, f64)>> {
+    let mut distinct = values.to_vec();
+    distinct.sort_by(f64::total_cmp);
+    distinct.dedup();
+    if distinct.len() <= QUARTILES {
+        return Ok(distinct.into_iter().map(|value| (value, value)).collect());
+    }
+    let mut limits = vec![(f64::INFINITY, f64::NEG_INFINITY); QUARTILES];
+    for (group, &value) in equal_mass_groups(values, QUARTILES)?
+        .into_iter()
+        .zip(values)
+    {
+        let (least, most) = &mut limits[group];
+        (*least, *most) = (least.min(value), most.max(value));
+    }
+    limits.retain(|(least, most)| least <= most);
+    Ok(limits)
+}
+
+/// The names of groups with these limits.
+fn names(limits: &[(f64, f64)]) -> Vec<String> {
+    let name = |&(least, most): &(f64, f64)| match least == most {
+        true => tick(least),
+        false => format!("{} to {}", tick(least), tick(most)),
+    };
+    limits.iter().map(name).collect()
+}
+
+/// The group of a number.
+fn place(limits: &[(f64, f64)], value: f64) -> Option<usize> {
+    let (_, but_last) = limits.split_last()?;
+    Some(but_last.partition_point(|(_, most)| *most < value))
+}
+
+fn is_missing(cell: &str, missing: &[String]) -> bool {
+    cell.is_empty() || missing.iter().any(|word| word == cell)
+}
+
+/// A finite number, with a decimal point or comma.
+fn number(cell: &str) -> Option<f64> {
+    let value: f64 = cell.replace(',', ".").parse().ok()?;
+    value.is_finite().then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown_names(names: &[Option<String>]) -> Vec<String> {
+        names
+            .iter()
+            .map(|name| shown(name.as_deref()).to_string())
+            .collect()
+    }
+
+    fn groups(column: &Column) -> (Vec<String>, Vec<usize>) {
+        let rows: Vec<usize> = (0..column.len()).collect();
+        let Groups { names, of_rows, .. } = Groups::of(column, &rows).unwrap();
+        (shown_names(&names), of_rows)
+    }
+
+    #[test]
+    fn numbers_are_split_at_their_quartiles_and_few_values_are_kept() {
+        let values = [8.0, 1.0, 2.0, 3.5, f64::NAN, 4.0, 5.0, 6.0, 7.0];
+        let (names, found) = groups(&Column::numbers("age", values.to_vec()));
+        assert_eq!(
+            names,
+            ["1 to 2", "3.5 to 4", "5 to 6", "7 to 8", "(missing)"]
+        );
+        assert_eq!(found, [3, 0, 0, 1, 4, 1, 2, 2, 3]);
+        let (names, found) = groups(&Column::numbers("sex", vec![1.0, 0.0, 1.0]));
+        assert_eq!(
+            (names, found),
+            (vec!["0".into(), "1".into()], vec![1, 0, 1])
+        );
+        // Half of the rows have the value 0, so two quartiles are one group.
+        let values = [0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0];
+        let (names, found) = groups(&Column::numbers("dose", values.to_vec()));
+        assert_eq!(names, ["0", "1 to 2", "3 to 4"]);
+        assert_eq!(found, [0, 0, 0, 0, 1, 1, 2, 2]);
+    }
+
+    #[test]
+    fn categories_are_groups_in_alphabetical_order() {
+        let cells = [Some("b"), None, Some("a"), Some("b")];
+        let (names, found) = groups(&Column::categories("ward", cells));
+        assert_eq!(
+            (names, found),
+            (
+                ["a", "b", "(missing)"].map(String::from).to_vec(),
+                vec![1, 2, 0, 1]
+            )
+        );
+    }
+
+    #[test]
+    fn small_groups_can_be_one() {
+        let towns = "aabbbccdefg".chars().map(String::from).collect::<Vec<_>>();
+        let towns = towns.iter().map(|town| Some(town.as_str()));
+        let column = Column::categories("town", towns.chain([None]));
+        let rows: Vec<usize> = (0..column.len()).collect();
+        let groups = Groups::of(&column, &rows).unwrap().largest(5);
+        let others = "3 other categories";
+        let names = ["b", "a", "c", "(missing)", "d", others];
+        assert_eq!(shown_names(&groups.names), names);
+        assert_eq!(groups.of_rows, [1, 1, 0, 0, 0, 2, 2, 4, 5, 5, 5, 3]);
+    }
+
+    const NONE: [String; 0] = [];
+
+    /// The groups of the same cells in the training and the held-out rows.
+    fn of(cells: &[&str], is_category: bool) -> (CellGroups, Vec<usize>) {
+        let missing = ["NA".to_string()];
+        let rule = GroupRule::of(cells, is_category, &missing).unwrap();
+        let (groups, found) = CellGroups::of("c", &rule, &missing, cells);
+        (groups, found.into_iter().flatten().collect())
+    }
+
+    #[test]
+    fn categories_and_missing_cells_are_groups() {
+        let (groups, found) = of(&["b", "a", "", "b", "NA"], false);
+        assert_eq!(shown_names(&groups.names), ["a", "b", "(missing)"]);
+        assert_eq!(found, [1, 0, 2, 1, 2]);
+        assert_eq!(
+            (groups.group("a"), groups.group("c"), groups.group("")),
+            (Some(0), None, Some(2))
+        );
+        assert_eq!(of(&["a"], false).0.group(""), None);
+    }
+
+    #[test]
+    fn numbers_join_the_quartiles_of_the_training_rows() {
+        let cells = ["1", "2", "3,5", "4", "5", "6", "7", "8", "NA"];
+        let (groups, found) = of(&cells, false);
+        let names = ["1 to 2", "3.5 to 4", "5 to 6", "7 to 8", "(missing)"];
+        assert_eq!(shown_names(&groups.names), names);
+        assert_eq!(found, [0, 0, 1, 1, 2, 2, 3, 3, 4]);
+        let new = ["-9", "2.1", "4", "6.5", "99", "x"].map(|cell| groups.group(cell));
+        assert_eq!(new, [Some(0), Some(1), Some(1), Some(3), Some(3), None]);
+        let (groups, _) = of(&["0", "1", "0"], false);
+        assert_eq!((groups.names.len(), groups.group("1")), (2, Some(1)));
+        // The held-out rows decide nothing.
+        let rule = GroupRule::of(&cells, false, &NONE).unwrap();
+        assert_eq!(rule, GroupRule::Categories, "NA is a word here");
+        let rule = GroupRule::of(&cells[..8], false, &NONE).unwrap();
+        let (groups, found) = CellGroups::of("c", &rule, &NONE, &["9", "8", "x"]);
+        assert_eq!(groups.names.len(), 4);
+        assert_eq!(found, [Some(3), Some(3), None]);
+    }
+
+    #[test]
+    fn numbers_that_are_categories_are_groups_of_their_own() {
+        let wards: Vec<String> = (1..=30).map(|ward| ward.to_string()).collect();
+        let wards: Vec<&str> = wards.iter().map(String::as_str).collect();
+        assert_eq!(of(&wards, true).0.names.len(), 30);
+        assert_eq!(of(&wards, false).0.names.len(), 4);
+        assert_eq!(of(&wards, true).0.group("31"), None);
+    }
+
+    #[test]
+    fn a_rule_survives_a_file() {
+        let rules = [
+            GroupRule::Categories,
+            GroupRule::Numbers(vec![(0.1, 0.2), (0.3, 1e300)]),
+        ];
+        for rule in rules {
+            let table = std::collections::BTreeMap::from([("c".to_string(), rule)]);
+            let text = toml::to_string(&table).unwrap();
+            let again: std::collections::BTreeMap<String, GroupRule> =
+                toml::from_str(&text).unwrap();
+            assert_eq!(again, table, "{text}");
+        }
+    }
+}
