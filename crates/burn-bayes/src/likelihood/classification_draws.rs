@@ -63,12 +63,8 @@ impl ClassificationDraws {
     }
 
     /// Those of a model without classes, which cannot be read.
-    pub(super) fn refused(likelihood: &Likelihood) -> Self {
-        let device = Device::default();
-        let empty = Self::new(
-            Tensor::zeros([1, 0, 1], &device),
-            Tensor::zeros([0], &device),
-        );
+    pub(super) fn refused(likelihood: &Likelihood, device: &Device) -> Self {
+        let empty = Self::new(Tensor::zeros([1, 0, 1], device), Tensor::zeros([0], device));
         Self {
             refused: Some(likelihood.clone()),
             ..empty

@@ -306,7 +306,10 @@ impl Adaptor<ClassificationDraws> for LikelihoodMixture {
     fn adapt(&self) -> ClassificationDraws {
         match self.classified() {
             Some(mixture) => mixture.adapt(),
-            None => ClassificationDraws::refused(self.prediction.likelihood()),
+            None => {
+                let device = self.loss.device();
+                ClassificationDraws::refused(self.prediction.likelihood(), &device)
+            }
         }
     }
 }

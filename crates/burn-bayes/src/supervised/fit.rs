@@ -23,7 +23,7 @@ use crate::methods::checks::counts;
 use crate::methods::{Algorithm, BayesianConfig, MethodConfig};
 use crate::noise::Noise;
 use crate::optimizer::FusedAdamConfig;
-use crate::posterior::FactorPosterior;
+use crate::posterior::{FactorPosterior, Posterior};
 use crate::prior::Prior;
 use crate::train::{Batches, Bayesian, EpochSummary, Gather, Trainer, TrainingObserver};
 use crate::verdict::Verdict;
@@ -159,14 +159,15 @@ impl<C: MethodConfig> Fit<C> {
     ///
     /// If the data have values that are not finite, or other numbers of inputs than of targets; if a setting cannot be used;
     /// if the training diverges.
-    pub fn run<M, X, Y, A>(
+    pub fn run<M, X, Y, A, P>(
         &self,
         model: Supervised<M, X, Y>,
         data: (X, Y),
-    ) -> Result<(Fitted<M, X, Y, A::Posterior>, Verdict)>
+    ) -> Result<(Fitted<M, X, Y, P>, Verdict)>
     where
         C: MethodConfig<Algorithm = A>,
-        A: Algorithm<Signal: Gather<Supervised<M, X, Y>, A>>,
+        A: Algorithm<Posterior = P, Signal: Gather<Supervised<M, X, Y>, A>>,
+        P: Posterior,
         M: Module + ModuleDisplay + 'static,
         X: Inputs,
         Y: Targets,

@@ -1,3 +1,5 @@
+//! A model by its parts beside the one written by hand; fits, files and their refusals.
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -121,7 +123,7 @@ fn values<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
 #[test]
 fn a_network_and_a_likelihood_are_the_model_written_by_hand() {
     let (x, y) = curve();
-    let [x, y] = [x, y].map(|tensor| Tensor::from_inner(tensor));
+    let [x, y] = [x, y].map(Tensor::from_inner);
     let net = Net::new(5, 1, false, 1);
     let trained = |make: &dyn Fn(&Net) -> Vec<f64>| make(&net);
     let by_hand = trained(&|net| {
