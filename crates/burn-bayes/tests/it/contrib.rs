@@ -57,3 +57,78 @@ fn a_batch_ensemble_wraps_a_model() {
     // ANCHOR_END: batch_ensemble
     assert_eq!(bayesian.posterior().weights(), [0.25; 4]);
 }
+
+mod variational_last_layer {
+    use burn::tensor::Distribution;
+
+    use super::*;
+
+    // ANCHOR: variational_last_layer
+    use burn::module::Module;
+    use burn::tensor::{Int, Tensor, activation::relu};
+    use burn::train::{InferenceStep, TrainOutput, TrainStep};
+    use burn_bayes::Noise;
+    use burn_bayes::likelihood::{Likelihood, LikelihoodMixture, LikelihoodOutput};
+    use burn_bayes_contrib::methods::{VariationalLastLayer, VariationalLastLayerConfig};
+
+    #[derive(Module, Debug)]
+    struct Network {
+        hidden: Linear,
+        last: VariationalLastLayer,
+    }
+
+    impl Network {
+        fn features(&self, inputs: Tensor<2>) -> Tensor<2> {
+            relu(self.hidden.forward(inputs))
+        }
+    }
+
+    impl TrainStep for Network {
+        type Input = (Tensor<2>, Tensor<1, Int>);
+        type Output = LikelihoodOutput;
+
+        fn step(&self, (inputs, classes): Self::Input) -> TrainOutput<LikelihoodOutput> {
+            let output = self.last.step(self.features(inputs), classes);
+            TrainOutput::new(self, output.loss.backward(), output)
+        }
+    }
+
+    impl InferenceStep for Network {
+        type Input = (Tensor<2>, Tensor<1, Int>);
+        type Output = LikelihoodMixture;
+
+        fn step(&self, (inputs, classes): Self::Input) -> LikelihoodMixture {
+            let features = self.features(inputs);
+            self.last.validate(features, classes, 100, Noise::host(0))
+        }
+    }
+    // ANCHOR_END: variational_last_layer
+
+    #[test]
+    fn ends_a_network() {
+        let (train_len, device) = (TRAIN_LEN, autodiff());
+        // ANCHOR: variational_last_layer_use
+        // 64 features, 10 classes.
+        let last = VariationalLastLayerConfig::new(train_len, 64, 10, Likelihood::Categorical);
+        let network = Network {
+            hidden: LinearConfig::new(4, 64).init(&device),
+            last: last.init(&device),
+        };
+        // ANCHOR_END: variational_last_layer_use
+        let inputs = Tensor::<2>::random([3, 4], Distribution::Default, &device);
+        let classes = Tensor::from_data([0, 5, 9], &device);
+        let step = TrainStep::step(&network, (inputs.clone(), classes.clone()));
+        assert!(step.item.loss.into_scalar::<f64>().is_finite());
+        let network = network.valid();
+        let inputs = inputs.inner();
+        let mixture = InferenceStep::step(&network, (inputs.clone(), classes.inner()));
+        assert!(mixture.loss.into_scalar::<f64>().is_finite());
+        // ANCHOR: variational_last_layer_predict
+        let prediction = network
+            .last
+            .predict(network.features(inputs), 100, Noise::host(0));
+        let probabilities = prediction.probabilities().unwrap();
+        // ANCHOR_END: variational_last_layer_predict
+        assert_eq!(probabilities.dims(), [3, 10]);
+    }
+}
