@@ -291,8 +291,11 @@ where
             Box::new(Plain(training, batch))
         }
         Variant::Swag { rank } => {
-            let bayesian =
-                BayesianConfig::new(TRAIN_LEN, SwagConfig::new(1).with_rank(rank)).init(model);
+            let bayesian = BayesianConfig::new(
+                TRAIN_LEN,
+                SwagConfig::new().with_start(Some(1)).with_rank(rank),
+            )
+            .init(model);
             let training = Training::new(bayesian, Optimizer::Fused.init(), holder);
             Box::new(Plain(training, batch))
         }

@@ -136,7 +136,10 @@ fn training_holds_what_the_plan_says() {
         check_plan(&config, |model| config.init(model), plan);
     }
     for max_rank in [0, 2, 5] {
-        let config = BayesianConfig::new(60_000, SwagConfig::new(1).with_rank(max_rank));
+        let config = BayesianConfig::new(
+            60_000,
+            SwagConfig::new().with_start(Some(1)).with_rank(max_rank),
+        );
         let plan = config.memory(WEIGHTS, OptimizerMemory::Adam);
         check_plan(&config, |model| config.init(model), plan);
     }

@@ -317,7 +317,7 @@ fn a_training_with_dropout_resumes_in_the_same_bits() {
             .with_dropout()
     });
     resumes_exactly(|| {
-        BayesianConfig::new(17, SwagConfig::new(1))
+        BayesianConfig::new(17, SwagConfig::new().with_start(Some(1)))
             .init(net())
             .with_dropout()
     });

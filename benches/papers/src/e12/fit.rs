@@ -118,8 +118,9 @@ impl Fit {
                 let interval = (steps / self.epochs / ITERATES).max(1);
                 let bayesian = BayesianConfig::new(
                     rows,
-                    SwagConfig::new(start.max(1))
-                        .with_interval(interval as u64)
+                    SwagConfig::new()
+                        .with_start(Some(start.max(1)))
+                        .with_interval(Some(interval as u64))
                         .with_rank(rank),
                 )
                 .with_seed(self.seed)

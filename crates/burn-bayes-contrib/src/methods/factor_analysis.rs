@@ -67,20 +67,28 @@ const START_SHARE: f64 = 0.5;
 /// use burn_bayes_contrib::methods::FactorAnalysisConfig;
 ///
 /// // A hundred iterates: after steps 100, 101, … 199 of a training of 199 steps.
-/// let config = BayesianConfig::new(60_000, FactorAnalysisConfig::new(100).with_rank(5));
+/// let config = BayesianConfig::new(60_000, FactorAnalysisConfig::new().with_start(Some(100)).with_rank(5));
 /// ```
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct FactorAnalysisConfig {
-    /// The first optimiser step (from 1) whose weights are taken; choose a step at which the
-    /// loss has levelled off.
-    pub start: u64,
-    /// Steps between two iterates. Paper: 1.
-    #[config(default = 1)]
-    pub interval: u64,
+    /// The first optimiser step (from 1) whose weights are taken; by default that after three quarters of the training. The
+    /// loss should have levelled off there.
+    pub start: Option<u64>,
+    /// Steps between two iterates; by default for about 400 of them. Paper: 1.
+    pub interval: Option<u64>,
     /// K, the number of factors; at most the number of weights. Paper: 10.
     #[config(default = 10)]
     pub rank: usize,
+}
+
+/// The approximate number of iterates. The factors change with every one, at a cost of K²D.
+const ITERATES: u64 = 400;
+
+impl FactorAnalysisConfig {
+    fn schedule(&self, steps: Option<u64>) -> Result<IterateSchedule> {
+        IterateSchedule::new(self.start, self.interval, steps, ITERATES)
+    }
 }
 
 impl MethodConfig for FactorAnalysisConfig {
@@ -92,12 +100,9 @@ impl MethodConfig for FactorAnalysisConfig {
         LearningRates::ITERATES
     }
 
-    fn validate(BayesianConfig { method, .. }: &BayesianConfig<Self>) -> Result<()> {
-        counts([
-            ("start", method.start),
-            ("interval", method.interval),
-            ("rank", method.rank as u64),
-        ])
+    fn validate(BayesianConfig { method, steps, .. }: &BayesianConfig<Self>) -> Result<()> {
+        method.schedule(*steps)?;
+        counts([("rank", method.rank)])
     }
 
     fn memory(
@@ -123,6 +128,7 @@ impl MethodConfig for FactorAnalysisConfig {
             mean: buffer(weights),
             factors: buffer(rows),
             settings: Arc::new(Settings {
+                schedule: config.method.schedule(config.steps)?,
                 config: config.method.clone(),
                 setup,
             }),
@@ -144,6 +150,7 @@ pub struct FactorAnalysis {
 #[derive(Debug)]
 struct Settings {
     config: FactorAnalysisConfig,
+    schedule: IterateSchedule,
     setup: Setup,
 }
 
@@ -154,10 +161,7 @@ impl FactorAnalysis {
     }
 
     fn schedule(&self) -> IterateSchedule {
-        let FactorAnalysisConfig {
-            start, interval, ..
-        } = *self.config();
-        IterateSchedule { start, interval }
+        self.settings.schedule
     }
 
     /// The first covariance's part that is ψ.
@@ -189,7 +193,7 @@ impl Algorithm for FactorAnalysis {
     }
 
     fn freezes_statistics(&self, step: u64) -> bool {
-        step >= self.config().start
+        step >= self.schedule().start
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
@@ -317,7 +321,12 @@ mod tests {
         let layer = LinearConfig::new(inputs, 1)
             .with_bias(false)
             .init(&Device::default().autodiff());
-        let config = BayesianConfig::new(10, FactorAnalysisConfig::new(start).with_rank(rank));
+        let config = BayesianConfig::new(
+            10,
+            FactorAnalysisConfig::new()
+                .with_start(Some(start))
+                .with_rank(rank),
+        );
         config.build(&layer).unwrap()
     }
 
@@ -438,10 +447,10 @@ mod tests {
 
     #[test]
     fn refused_settings_name_their_field() {
-        let base = FactorAnalysisConfig::new(1);
+        let base = FactorAnalysisConfig::new().with_start(Some(1));
         let cases = [
-            (FactorAnalysisConfig::new(0), "start"),
-            (base.clone().with_interval(0), "interval"),
+            (FactorAnalysisConfig::new().with_start(Some(0)), "start"),
+            (base.clone().with_interval(Some(0)), "interval"),
             (base.with_rank(0), "rank"),
         ];
         for (method, field) in cases {

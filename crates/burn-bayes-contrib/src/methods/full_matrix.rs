@@ -9,7 +9,8 @@
 //! H is the Hessian (VON), or the empirical Fisher matrix (1/M) Σ gᵢgᵢᵀ (VOGN). With expectations under
 //! q in place of g and H, β = η = 1 is Newton's method on the variational objective.
 
-use burn_bayes::algebra::{AlgebraError, Cholesky, SquareMatrix};
+use burn_bayes::Result;
+use burn_bayes::algebra::{Cholesky, SquareMatrix};
 use burn_bayes::posterior::DenseGaussian;
 
 /// A Gaussian N(μ, P⁻¹), updated by natural gradients.
@@ -53,13 +54,13 @@ impl FullMatrixVon {
     }
 
     /// The posterior.
-    pub(super) fn gaussian(&self) -> Result<DenseGaussian, AlgebraError> {
+    pub(super) fn gaussian(&self) -> Result<DenseGaussian> {
         let precision = self.precision.as_slice().to_vec();
         DenseGaussian::from_precision(self.mean.clone(), precision)
     }
 
     /// The Gaussian after one step.
-    pub(super) fn stepped(self, step: FullMatrixStep<'_>) -> Result<Self, AlgebraError> {
+    pub(super) fn stepped(self, step: FullMatrixStep<'_>) -> Result<Self> {
         let len = self.mean.len();
         let scale = step.train_len as f64;
         let precision = SquareMatrix::from_fn(len, |row, column| {

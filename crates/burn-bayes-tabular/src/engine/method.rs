@@ -76,12 +76,16 @@ impl MethodConfig {
             }
             Method::Swag => {
                 let (start, interval) = training.last_quarter(SWAG_ITERATES);
-                let swag = SwagConfig::new(start).with_interval(interval);
+                let swag = SwagConfig::new()
+                    .with_start(Some(start))
+                    .with_interval(Some(interval));
                 Self::Swag(training.iterates(swag.with_rank(rank)))
             }
             Method::FactorAnalysis => {
                 let (start, interval) = training.last_quarter(ANALYSED_ITERATES);
-                let analysis = FactorAnalysisConfig::new(start).with_interval(interval);
+                let analysis = FactorAnalysisConfig::new()
+                    .with_start(Some(start))
+                    .with_interval(Some(interval));
                 Self::FactorAnalysis(training.iterates(analysis.with_rank(rank)))
             }
             Method::Slang | Method::Vogn => {

@@ -169,9 +169,9 @@ methods! {
         ..MethodRow::POINT
     },
     /// Gaussian from the iterates of ordinary training.
-    Swag = "swag" => MethodRow::iterates(&SwagConfig::new(1)),
+    Swag = "swag" => MethodRow::iterates(&SwagConfig::new().with_start(Some(1))),
     /// Factor analysis of the iterates of ordinary training.
-    FactorAnalysis = "factor-analysis" => MethodRow::iterates(&FactorAnalysisConfig::new(1)),
+    FactorAnalysis = "factor-analysis" => MethodRow::iterates(&FactorAnalysisConfig::new().with_start(Some(1))),
     /// Natural gradients with a low-rank plus diagonal precision.
     Slang = "slang" => {
         let slang = SlangConfig::new();

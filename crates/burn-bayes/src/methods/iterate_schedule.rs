@@ -1,8 +1,9 @@
 //! Which iterates of a training are taken.
 
+use super::checks::counts;
 use crate::error::{Error, Result};
 
-/// Every `interval` steps from step `start` (from 1) on.
+/// Every `interval` steps from step `start` (from 1) on; at least 1 both.
 #[derive(Clone, Copy, Debug)]
 pub struct IterateSchedule {
     /// The first step.
@@ -12,6 +13,33 @@ pub struct IterateSchedule {
 }
 
 impl IterateSchedule {
+    /// What is not given is such that about `count` iterates come from the last quarter of a training of this number of
+    /// steps; without it, every step from `start` on.
+    ///
+    /// # Errors
+    ///
+    /// If a number is 0, or neither the start nor the number of steps is known.
+    pub fn new(
+        start: Option<u64>,
+        interval: Option<u64>,
+        steps: Option<u64>,
+        count: u64,
+    ) -> Result<Self> {
+        counts([
+            ("start", start.unwrap_or(1)),
+            ("interval", interval.unwrap_or(1)),
+        ])?;
+        let last_quarter = steps.map(|steps| (3 * steps).div_ceil(4).max(1));
+        let start = start.or(last_quarter).ok_or_else(|| {
+            let problem = "is not known: set it, or the number of steps of the training, of which the last quarter is \
+                           used, by `BayesianConfig::with_steps`";
+            Error::config("start", problem)
+        })?;
+        let spread = steps.map(|steps| steps.saturating_sub(start) / count);
+        let interval = interval.or(spread).unwrap_or(1).max(1);
+        Ok(Self { start, interval })
+    }
+
     /// The number of iterates taken after optimiser step `step`.
     pub fn taken(self, step: u64) -> u64 {
         let since = step.checked_sub(self.start);

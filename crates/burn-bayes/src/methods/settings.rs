@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_setting_that_a_method_does_not_use_is_refused() {
-        let swag = BayesianConfig::new(10, SwagConfig::new(1));
+        let swag = BayesianConfig::new(10, SwagConfig::new().with_start(Some(1)));
         for (config, field) in [
             (swag.clone().with_prior(Prior::isotropic(2.0)), "prior"),
             (swag.clone().with_draws(2), "draws"),
@@ -450,7 +450,7 @@ mod tests {
             );
         }
         swag.validate().unwrap();
-        BayesianConfig::paper(10, SwagConfig::new(1))
+        BayesianConfig::paper(10, SwagConfig::new().with_start(Some(1)))
             .validate()
             .unwrap();
     }

@@ -26,7 +26,6 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
-use super::checks::counts;
 use super::iterate_schedule::IterateSchedule;
 use super::settings::{BayesianConfig, LearningRates, MethodConfig};
 use super::start::{buffer, updated};
@@ -42,22 +41,24 @@ use crate::posterior::FactorPosterior;
 /// use burn_bayes::{BayesianConfig, SwagConfig};
 ///
 /// // Ten iterates: after steps 100, 110, … 190 of a training of 200 steps.
-/// let swag = SwagConfig::new(100).with_interval(10).with_rank(5);
+/// let swag = SwagConfig::new().with_start(Some(100)).with_interval(Some(10)).with_rank(5);
 /// let config = BayesianConfig::new(60_000, swag);
 /// ```
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct SwagConfig {
-    /// The first optimiser step (from 1) whose weights are collected; choose a step at which the
-    /// loss has levelled off. Paper: after 75 % of the budget.
-    pub start: u64,
-    /// Steps between two iterates; close iterates are strongly correlated. Paper: one epoch.
-    #[config(default = 1)]
-    pub interval: u64,
+    /// The first optimiser step (from 1) whose weights are collected; by default that after three quarters of the training, as
+    /// in the paper. The loss should have levelled off there.
+    pub start: Option<u64>,
+    /// Steps between two iterates; by default for about 40 of them. Close iterates are strongly correlated. Paper: one epoch.
+    pub interval: Option<u64>,
     /// K, the maximum number of deviations kept; at most the number of weights. Paper: 20.
     #[config(default = 20)]
     pub rank: usize,
 }
+
+/// The approximate number of iterates, many times more than the factors need.
+const ITERATES: u64 = 40;
 
 impl SwagConfig {
     /// The settings of the SWAG paper for `epochs` epochs with mini-batches of `batch_size`: one
@@ -67,12 +68,18 @@ impl SwagConfig {
     /// use burn_bayes::SwagConfig;
     ///
     /// let config = SwagConfig::paper(60_000, 128, 40);
-    /// assert_eq!((config.start, config.interval), (30 * 469, 469));
+    /// assert_eq!((config.start, config.interval), (Some(30 * 469), Some(469)));
     /// ```
     pub fn paper(train_len: usize, batch_size: usize, epochs: usize) -> Self {
         let epoch = train_len.div_ceil(batch_size.max(1)).max(1);
         let first = (3 * epochs).div_ceil(4);
-        Self::new((first * epoch) as u64).with_interval(epoch as u64)
+        Self::new()
+            .with_start(Some((first * epoch) as u64))
+            .with_interval(Some(epoch as u64))
+    }
+
+    fn schedule(&self, steps: Option<u64>) -> Result<IterateSchedule> {
+        IterateSchedule::new(self.start, self.interval, steps, ITERATES)
     }
 
     /// K for a model with `weights` weights. One deviation has no spread, so a single weight gets
@@ -94,8 +101,8 @@ impl MethodConfig for SwagConfig {
         LearningRates::ITERATES
     }
 
-    fn validate(BayesianConfig { method, .. }: &BayesianConfig<Self>) -> Result<()> {
-        counts([("start", method.start), ("interval", method.interval)])?;
+    fn validate(BayesianConfig { method, steps, .. }: &BayesianConfig<Self>) -> Result<()> {
+        method.schedule(*steps)?;
         if method.rank == 1 {
             let problem = "is 1; one deviation has no spread: use 0 for a diagonal, or at least 2";
             return Err(Error::config("rank", problem));
@@ -127,6 +134,7 @@ impl MethodConfig for SwagConfig {
             mean: buffer(weights),
             deviations,
             settings: Arc::new(Settings {
+                schedule: config.method.schedule(config.steps)?,
                 config: config.method.clone(),
                 setup,
             }),
@@ -147,6 +155,7 @@ pub struct Swag {
 #[derive(Debug)]
 struct Settings {
     config: SwagConfig,
+    schedule: IterateSchedule,
     setup: Setup,
 }
 
@@ -157,10 +166,7 @@ impl Swag {
     }
 
     fn schedule(&self) -> IterateSchedule {
-        let SwagConfig {
-            start, interval, ..
-        } = *self.config();
-        IterateSchedule { start, interval }
+        self.settings.schedule
     }
 }
 
@@ -178,7 +184,7 @@ impl Algorithm for Swag {
     }
 
     fn freezes_statistics(&self, step: u64) -> bool {
-        step >= self.config().start
+        step >= self.schedule().start
     }
 
     fn posterior(&self, step: u64) -> Result<FactorPosterior> {
@@ -240,7 +246,10 @@ mod tests {
         let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
         BayesianConfig::new(
             10,
-            SwagConfig::new(start).with_interval(interval).with_rank(2),
+            SwagConfig::new()
+                .with_start(Some(start))
+                .with_interval(Some(interval))
+                .with_rank(2),
         )
         .build(&layer)
         .unwrap()
@@ -251,6 +260,15 @@ mod tests {
         let swag = swag(4, 3);
         let wanted: Vec<u64> = (1..=12).filter(|&step| swag.wants(step)).collect();
         assert_eq!(wanted, [4, 7, 10]);
+    }
+
+    #[test]
+    fn the_iterates_of_a_training_of_known_length_are_those_of_its_last_quarter() {
+        let layer = LinearConfig::new(2, 1).init(&Device::default().autodiff());
+        let config = BayesianConfig::new(10, SwagConfig::new().with_rank(2)).with_steps(1000);
+        let swag = config.build(&layer).unwrap();
+        let wanted: Vec<u64> = (1..=1000).filter(|&step| swag.wants(step)).collect();
+        assert_eq!((wanted.len(), wanted[0], wanted[1]), (42, 750, 756));
     }
 
     #[test]
@@ -266,9 +284,13 @@ mod tests {
     #[test]
     fn refused_settings_name_their_field() {
         let cases = [
-            (SwagConfig::new(0), "start"),
-            (SwagConfig::new(1).with_interval(0), "interval"),
-            (SwagConfig::new(1).with_rank(1), "rank"),
+            (SwagConfig::new(), "start"),
+            (SwagConfig::new().with_start(Some(0)), "start"),
+            (
+                SwagConfig::new().with_start(Some(1)).with_interval(Some(0)),
+                "interval",
+            ),
+            (SwagConfig::new().with_start(Some(1)).with_rank(1), "rank"),
         ];
         for (method, field) in cases {
             let error = BayesianConfig::new(10, method).validate().expect_err(field);
@@ -312,7 +334,7 @@ mod tests {
         let device = Device::default().autodiff();
         for (inputs, rank) in [(4, 4), (1, 0)] {
             let layer = LinearConfig::new(inputs, 1).with_bias(false).init(&device);
-            let mut swag = BayesianConfig::new(10, SwagConfig::new(1))
+            let mut swag = BayesianConfig::new(10, SwagConfig::new().with_start(Some(1)))
                 .build(&layer)
                 .unwrap();
             for (step, value) in [(1, 1.0), (2, 3.0), (3, 8.0), (4, 5.0), (5, 6.0)] {

@@ -22,7 +22,8 @@
 use burn_bayes_eval::Bounded;
 
 use super::dense::DenseGaussian;
-use crate::algebra::{AlgebraError, SquareMatrix, check_length, dot};
+use crate::algebra::{SquareMatrix, check_length, dot};
+use crate::error::Result;
 
 /// The distances between a true Gaussian and its approximation that the papers report.
 ///
@@ -36,7 +37,7 @@ use crate::algebra::{AlgebraError, SquareMatrix, check_length, dot};
 /// assert_eq!(distance.kl, 0.5);
 /// assert_eq!(distance.wasserstein, 1.0);
 /// assert_eq!(distance.scaled_wasserstein, 0.5);
-/// # Ok::<(), burn_bayes::algebra::AlgebraError>(())
+/// # Ok::<(), burn_bayes::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -57,10 +58,7 @@ pub struct GaussianDistance {
 
 impl GaussianDistance {
     /// Compares `approximation` with `truth`, which must have the same dimension.
-    pub fn between(
-        truth: &DenseGaussian,
-        approximation: &DenseGaussian,
-    ) -> Result<Self, AlgebraError> {
+    pub fn between(truth: &DenseGaussian, approximation: &DenseGaussian) -> Result<Self> {
         let wasserstein = truth.wasserstein_distance(approximation)?;
         Ok(Self {
             relative_mean: truth.relative_mean_distance(approximation)?,
@@ -76,7 +74,7 @@ impl GaussianDistance {
 /// Comparisons.
 impl DenseGaussian {
     /// KL(self ‖ `other`), nats; never negative, and 0 for two equal Gaussians.
-    pub fn kl_divergence(&self, other: &Self) -> Result<f64, AlgebraError> {
+    pub fn kl_divergence(&self, other: &Self) -> Result<f64> {
         let mut difference = other.residual(self.mean())?;
         other.cholesky().solve_lower(&mut difference)?;
         let mut ratio = self.cholesky().lower().clone().into_row_major();
@@ -90,7 +88,7 @@ impl DenseGaussian {
     }
 
     /// The 2-Wasserstein distance (not squared); 0 for two equal Gaussians up to rounding.
-    fn wasserstein_distance(&self, other: &Self) -> Result<f64, AlgebraError> {
+    fn wasserstein_distance(&self, other: &Self) -> Result<f64> {
         let mean = squared_norm(&other.residual(self.mean())?);
         let (left, right) = (self.cholesky().lower(), other.cholesky().lower());
         let rotation = right.transpose().multiply(left)?.nearest_orthogonal()?;
@@ -99,7 +97,7 @@ impl DenseGaussian {
     }
 
     /// ‖m − m̂‖ / ‖m‖ with self the truth; 0 where both means are 0, infinite where only m is.
-    fn relative_mean_distance(&self, approximation: &Self) -> Result<f64, AlgebraError> {
+    fn relative_mean_distance(&self, approximation: &Self) -> Result<f64> {
         let distance = squared_norm(&approximation.residual(self.mean())?).sqrt();
         let scale = squared_norm(self.mean()).sqrt();
         Ok(if distance == 0.0 {
@@ -110,7 +108,7 @@ impl DenseGaussian {
     }
 
     /// ‖S − Ŝ‖_F / ‖S‖_F with self the truth.
-    pub fn relative_covariance_distance(&self, approximation: &Self) -> Result<f64, AlgebraError> {
+    pub fn relative_covariance_distance(&self, approximation: &Self) -> Result<f64> {
         check_length(
             "dimension of the approximation",
             self.dimension(),
@@ -149,6 +147,7 @@ mod tests {
 
     use super::*;
     use crate::algebra::SymmetricEigen;
+    use crate::error::Error;
     use crate::posterior::dense::tests::{Parts, assert_close, dimension, parts, rounding};
 
     /// Two Gaussians of the same dimension, one from each form.
@@ -289,15 +288,18 @@ mod tests {
     fn zero_mean_truth_has_no_relative_error_of_the_mean() {
         let truth = DenseGaussian::from_variances(vec![0.0], &[1.0]).unwrap();
         let shifted = DenseGaussian::from_variances(vec![0.1], &[1.0]).unwrap();
-        assert_eq!(truth.relative_mean_distance(&truth), Ok(0.0));
-        assert_eq!(truth.relative_mean_distance(&shifted), Ok(f64::INFINITY));
+        assert_eq!(truth.relative_mean_distance(&truth).unwrap(), 0.0);
+        assert_eq!(
+            truth.relative_mean_distance(&shifted).unwrap(),
+            f64::INFINITY
+        );
     }
 
     #[test]
     fn different_dimensions_are_an_error() {
         let one = DenseGaussian::from_variances(vec![0.0], &[1.0]).unwrap();
         let two = DenseGaussian::from_variances(vec![0.0; 2], &[1.0; 2]).unwrap();
-        let mismatch = |error| matches!(error, AlgebraError::DimensionMismatch { .. });
+        let mismatch = |error: Error| error.to_string().contains("expected length");
         assert!(mismatch(GaussianDistance::between(&one, &two).unwrap_err()));
         assert!(mismatch(two.kl_divergence(&one).unwrap_err()));
         assert!(mismatch(two.wasserstein_distance(&one).unwrap_err()));

@@ -382,12 +382,7 @@ impl FactorPosterior {
         let mean = to_host(self.mean());
         let factors = self.factors().map_or_else(Vec::new, to_host);
         let diagonal = to_host(self.diagonal());
-        Ok(DenseGaussian::from_factors(
-            self.kind(),
-            mean,
-            &factors,
-            &diagonal,
-        )?)
+        DenseGaussian::from_factors(self.kind(), mean, &factors, &diagonal)
     }
 
     /// The model with the mean as its weights; see [`Posterior::write_mean`].

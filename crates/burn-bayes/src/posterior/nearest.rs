@@ -25,8 +25,7 @@ use burn_bayes_eval::Bounded;
 use super::dense::DenseGaussian;
 use super::factor::FormKind;
 use crate::algebra::{AlgebraError, EigenPair, Lbfgs, SquareMatrix, SymmetricEigen};
-
-type Result<T> = std::result::Result<T, AlgebraError>;
+use crate::error::Result;
 
 /// The smallest share of a weight's own A that the second start leaves to the diagonal.
 const LEAST_REST: f64 = 1e-2;
@@ -116,10 +115,11 @@ impl DenseGaussian {
                 best = Some(found);
             }
         }
-        best.ok_or(AlgebraError::NoConvergence {
+        let failed = || AlgebraError::NoConvergence {
             what: "the nearest low-rank-plus-diagonal Gaussian",
             size: self.dimension(),
-        })
+        };
+        Ok(best.ok_or_else(failed)?)
     }
 }
 
@@ -241,7 +241,7 @@ fn leading(matrix: &SquareMatrix, scales: &[f64], count: usize) -> Result<Vec<Ei
     let scaled = SquareMatrix::from_fn(matrix.size(), |i, j| {
         scales[i] * matrix.get(i, j) * scales[j]
     });
-    SymmetricEigen::leading(&scaled, count.min(matrix.size()))
+    Ok(SymmetricEigen::leading(&scaled, count.min(matrix.size()))?)
 }
 
 /// The search for a minimum of KL, in nats, over logarithms. The second derivatives are near ½, so that the

@@ -198,6 +198,7 @@ impl<C: MethodConfig> Fit<C> {
         let enough = FEWEST_EPOCHS.max(FEWEST_STEPS.div_ceil(batches.per_epoch()));
         let epochs = self.epochs.unwrap_or(enough);
         let rates = self.rates(epochs * batches.per_epoch())?;
+        config.steps = Some((epochs * batches.per_epoch()) as u64);
         let bayesian = config.try_init(model)?;
         let trainer = Trainer::new(bayesian, self.optimizer(&config)?.init(), rates)
             .with_epochs(epochs)

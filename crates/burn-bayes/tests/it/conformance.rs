@@ -416,7 +416,7 @@ mod gradient_law {
 
 #[test]
 fn swag_has_no_prior() {
-    let swag = BayesianConfig::new(LEN, SwagConfig::new(1)).init(regressor(1));
+    let swag = BayesianConfig::new(LEN, SwagConfig::new().with_start(Some(1))).init(regressor(1));
     let error = swag.with_prior(&Prior::isotropic(2.0)).unwrap_err();
     assert!(
         error.is_config() && error.to_string().contains("weight decay"),
@@ -482,7 +482,13 @@ fn a_squared_mean_gradient_counts_by_the_rows_of_its_batch() {
 #[test]
 fn swag_is_the_moments_of_the_weights_a_training_passes_through() {
     const RANK: usize = 3;
-    let config = BayesianConfig::new(LEN, SwagConfig::new(4).with_interval(3).with_rank(RANK));
+    let config = BayesianConfig::new(
+        LEN,
+        SwagConfig::new()
+            .with_start(Some(4))
+            .with_interval(Some(3))
+            .with_rank(RANK),
+    );
     let mut bayesian = config.init(regressor(1));
     let momentum = MomentumConfig::new().with_dampening(0.0);
     let mut optimizer = SgdConfig::new().with_momentum(Some(momentum)).init();
@@ -640,10 +646,10 @@ conformance! {
     shape vifa_averaged: BayesianConfig::new(LEN, VifaConfig::new().with_rank(2)).with_averaging(Averaging::From(5)), 2;
     shape mean_field: BayesianConfig::new(LEN, VifaConfig::new().with_rank(0)), 0;
     shape vafc: BayesianConfig::paper(LEN, VifaConfig::vafc(2)), 2;
-    shape swag: BayesianConfig::new(LEN, SwagConfig::new(5).with_interval(3).with_rank(4)), 4;
-    shape swag_diagonal: BayesianConfig::new(LEN, SwagConfig::new(1).with_rank(0)), 0;
-    shape factor_analysis: BayesianConfig::new(LEN, FactorAnalysisConfig::new(5).with_interval(3).with_rank(4)), 4;
-    shape factor_analysis_of_every_step: BayesianConfig::new(LEN, FactorAnalysisConfig::new(1)), 10;
+    shape swag: BayesianConfig::new(LEN, SwagConfig::new().with_start(Some(5)).with_interval(Some(3)).with_rank(4)), 4;
+    shape swag_diagonal: BayesianConfig::new(LEN, SwagConfig::new().with_start(Some(1)).with_rank(0)), 0;
+    shape factor_analysis: BayesianConfig::new(LEN, FactorAnalysisConfig::new().with_start(Some(5)).with_interval(Some(3)).with_rank(4)), 4;
+    shape factor_analysis_of_every_step: BayesianConfig::new(LEN, FactorAnalysisConfig::new().with_start(Some(1))), 10;
     shape slang_of_rank_one: BayesianConfig::new(LEN, SlangConfig::new()), 1;
     shape slang_of_rank_three: BayesianConfig::new(LEN, SlangConfig::new().with_rank(3).with_momentum(0.9)).with_draws(2), 3;
     shape slang_grouped: BayesianConfig::new(LEN, SlangConfig::new().with_rank(2).with_group_size(4)), 2;
@@ -677,7 +683,7 @@ additive_conformance! {
     vifa_does_not_depend_on_the_batch_size: BayesianConfig::new(LEN, VifaConfig::new().with_rank(2)).with_draws(2);
     mean_field_does_not_depend_on_the_batch_size: BayesianConfig::new(LEN, VifaConfig::new().with_rank(0));
     batch_ensemble_does_not_depend_on_the_batch_size: BayesianConfig::new(LEN, BatchEnsembleConfig::new(2));
-    swag_does_not_depend_on_the_batch_size: BayesianConfig::new(LEN, SwagConfig::new(1).with_rank(0));
+    swag_does_not_depend_on_the_batch_size: BayesianConfig::new(LEN, SwagConfig::new().with_start(Some(1)).with_rank(0));
     iterate_averaging_does_not_depend_on_the_batch_size: BayesianConfig::new(LEN, IterateAveragingConfig::new(1, 2));
 }
 

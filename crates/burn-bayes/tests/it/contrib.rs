@@ -29,7 +29,11 @@ fn factor_analysis_wraps_a_model() {
     use burn_bayes_contrib::methods::FactorAnalysisConfig;
 
     // Iterates from step 1000 on.
-    let bayesian = BayesianConfig::new(train_len, FactorAnalysisConfig::new(1000)).init(model);
+    let bayesian = BayesianConfig::new(
+        train_len,
+        FactorAnalysisConfig::new().with_start(Some(1000)),
+    )
+    .init(model);
     // ANCHOR_END: factor_analysis
     assert!(bayesian.try_posterior().unwrap_err().is_too_early());
 }

@@ -531,7 +531,13 @@ fn a_resumed_training_is_the_uninterrupted_one_with_momentum() {
             .with_momentum(Some(momentum.with_nesterov(true)))
             .init()
     };
-    let config = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(3).with_interval(2).with_rank(4));
+    let config = BayesianConfig::new(
+        TRAIN_LEN,
+        SwagConfig::new()
+            .with_start(Some(3))
+            .with_interval(Some(2))
+            .with_rank(4),
+    );
     resumes(|seed| config.init(classifier(seed)), momentum);
 }
 
@@ -610,7 +616,10 @@ fn accumulated_batches_are_one_big_batch_where_the_noise_is_negligible() {
 #[test]
 fn accumulated_batches_of_an_ordinary_training_add_up() {
     // Burn sums accumulated gradients, so half the learning rate gives the same step.
-    let config = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(1).with_rank(2));
+    let config = BayesianConfig::new(
+        TRAIN_LEN,
+        SwagConfig::new().with_start(Some(1)).with_rank(2),
+    );
     let big = run(
         config.init(classifier(1)),
         sgd(),
@@ -1098,7 +1107,8 @@ fn check_average(bayesian: Bayes<Vifa>) {
     let found = values(&mixture.loss);
     assert_close("loss", &found, &[loss], &[1.0 + loss], 16.0 * EPSILON);
     // Without a posterior, predictions use the model's own weights.
-    let swag = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(1)).init(classifier(1));
+    let swag =
+        BayesianConfig::new(TRAIN_LEN, SwagConfig::new().with_start(Some(1))).init(classifier(1));
     assert_eq!(
         swag.predict(batch_of_one(), 5)
             .unwrap()
@@ -1266,7 +1276,10 @@ fn without_an_interrupter_a_bad_gradient_panics_with_the_message() {
 
 #[test]
 fn an_ordinary_training_is_watched_too() {
-    let config = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(1).with_rank(2));
+    let config = BayesianConfig::new(
+        TRAIN_LEN,
+        SwagConfig::new().with_start(Some(1)).with_rank(2),
+    );
     let interrupter = Interrupter::new();
     let bayesian = config
         .init(classifier(1))
@@ -1455,7 +1468,10 @@ fn a_sharded_optimiser_may_spread_parameters_over_devices() {
     assert!(result.error.is_none(), "{:?}", result.error);
     assert_eq!(result.model.steps(), 6);
 
-    let config = BayesianConfig::new(TRAIN_LEN, SwagConfig::new(1).with_rank(2));
+    let config = BayesianConfig::new(
+        TRAIN_LEN,
+        SwagConfig::new().with_start(Some(1)).with_rank(2),
+    );
     let result = run(config.init(classifier(1)), sgd(), 0.1, train, |training| {
         training.with_training_strategy(sharded().into())
     });

@@ -165,7 +165,8 @@ fn a_file_restores_gaussians_with_running_statistics() {
     );
     restores(&ivon.predictor().unwrap(), fresh);
     let swag = stepped(
-        BayesianConfig::new(ROWS, SwagConfig::new(2)).init(Cnn::new(&autodiff())),
+        BayesianConfig::new(ROWS, SwagConfig::new().with_start(Some(2)))
+            .init(Cnn::new(&autodiff())),
         0..6,
     );
     restores(&swag.predictor().unwrap(), fresh);
@@ -466,8 +467,10 @@ fn running_statistics_stay_from_the_first_iterate_on() {
         assert!(means[0] != means[1], "{means:?}");
         assert!(means[1..].iter().all(|mean| *mean == means[1]), "{means:?}");
     }
-    stay(BayesianConfig::new(ROWS, SwagConfig::new(3)).init(trained(1)));
-    stay(BayesianConfig::new(ROWS, FactorAnalysisConfig::new(3)).init(trained(1)));
+    stay(BayesianConfig::new(ROWS, SwagConfig::new().with_start(Some(3))).init(trained(1)));
+    stay(
+        BayesianConfig::new(ROWS, FactorAnalysisConfig::new().with_start(Some(3))).init(trained(1)),
+    );
     stay(BayesianConfig::new(ROWS, IterateAveragingConfig::new(3, 2)).init(trained(1)));
 }
 

@@ -226,6 +226,7 @@ fn a_posterior_of_another_model_is_refused() {
     let error = Predictor::new(Net::new(&device()), posterior, Noise::host(1)).unwrap_err();
     assert!(error.is_layout(), "{error}");
     // SWAG has no posterior until it has collected iterates.
-    let swag = BayesianConfig::new(1, SwagConfig::new(2)).init(Net::new(&autodiff()));
+    let swag =
+        BayesianConfig::new(1, SwagConfig::new().with_start(Some(2))).init(Net::new(&autodiff()));
     assert!(swag.predictor().is_err_and(|error| error.is_too_early()));
 }

@@ -608,7 +608,7 @@ fn an_optimize_of_the_models_own_is_refused() {
     check(|net| slang().init(net));
     check(|net| BayesianConfig::new(LEN, VonConfig::new()).init(net));
     check(|net| BayesianConfig::new(LEN, VadamConfig::new()).init(net));
-    check(|net| BayesianConfig::new(LEN, SwagConfig::new(1)).init(net));
+    check(|net| BayesianConfig::new(LEN, SwagConfig::new().with_start(Some(1))).init(net));
 }
 
 #[test]

@@ -336,7 +336,7 @@ macro_rules! for_all_methods {
         );
         $check(
             "SWAG",
-            |_| BayesianConfig::new(len, SwagConfig::new(1)).init(line(1)),
+            |_| BayesianConfig::new(len, SwagConfig::new().with_start(Some(1))).init(line(1)),
             false,
         );
         $check(
@@ -346,7 +346,10 @@ macro_rules! for_all_methods {
         );
         $check(
             "factor analysis",
-            |_| BayesianConfig::new(len, FactorAnalysisConfig::new(1)).init(line(1)),
+            |_| {
+                BayesianConfig::new(len, FactorAnalysisConfig::new().with_start(Some(1)))
+                    .init(line(1))
+            },
             false,
         );
         $check(

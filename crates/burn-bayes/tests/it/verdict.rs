@@ -300,7 +300,8 @@ fn weight_decay_of_the_posterior_is_named() {
         "{found:?}"
     );
     // The weights that an ordinary training passes through decay by their prior.
-    let swag = BayesianConfig::new(ROWS, SwagConfig::new(5)).init(Signs::trained());
+    let swag =
+        BayesianConfig::new(ROWS, SwagConfig::new().with_start(Some(5))).init(Signs::trained());
     assert_eq!(lines_of(swag, rows(&autodiff()), decays()), [""; 0]);
     assert_eq!(lines_of(around(0.02), rows(&autodiff()), adam()), [""; 0]);
 }

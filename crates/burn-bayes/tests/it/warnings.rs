@@ -238,7 +238,7 @@ fn training_examples_that_are_not_the_rows_of_an_epoch_are_named_at_the_first_va
 
 #[test]
 fn a_prediction_without_a_posterior_says_that_it_has_one_draw() {
-    let bayesian = BayesianConfig::new(4, SwagConfig::new(10)).init(net(true));
+    let bayesian = BayesianConfig::new(4, SwagConfig::new().with_start(Some(10))).init(net(true));
     let mut draws = Vec::new();
     let lines = logged(|| {
         for _ in 0..2 {

@@ -39,7 +39,7 @@ impl FactorEstimate {
         let len = checked(self.mean.len())?;
         let covariance = SquareMatrix::from_fn(len, |i, j| self.covariance(i, j));
         let mean = self.mean.clone();
-        Ok(DenseGaussian::new(mean, covariance.into_row_major())?)
+        DenseGaussian::new(mean, covariance.into_row_major())
     }
 
     /// The factor analysis of maximum likelihood of `vectors`, T×D row by row, by at most `iterations` of: ψ given,

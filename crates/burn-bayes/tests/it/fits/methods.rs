@@ -204,7 +204,7 @@ pub(super) const METHODS: &[(&str, Method)] = &[
         problem.fit(SwagConfig::paper(TRAIN, BATCH, EPOCHS))
     }),
     ("factor-analysis", |problem| {
-        problem.fit(FactorAnalysisConfig::new(3 * STEPS as u64 / 4))
+        problem.fit(FactorAnalysisConfig::new().with_start(Some(3 * STEPS as u64 / 4)))
     }),
     ("iterate-averaging", |problem| {
         problem.fit(IterateAveragingConfig::new(
