@@ -17,11 +17,11 @@ use std::path::Path;
 
 use crate::csv_options::{BadRows, CsvOptions, Header};
 use crate::delimited::Row;
-use crate::error::{DataError, Place, shown};
+use crate::error::{DataError, Place, no_column, shown};
 use crate::growing::Growing;
 use crate::records::{Records, SAMPLE_ROWS, text_of};
 use crate::source::{self, Plain};
-use crate::table::{ColumnKind, Origin, Table, listed};
+use crate::table::{ColumnKind, Origin, Table};
 
 /// Reads a whole delimited file, optionally compressed with gzip.
 ///
@@ -286,12 +286,6 @@ impl<'a> CsvReader<'a> {
         self.next_table(usize::MAX)?
             .ok_or_else(|| DataError::no_rows(&self.records.name))
     }
-}
-
-/// The error of a setting that names a missing column.
-pub(crate) fn no_column(setting: &str, name: &str, source: &str, names: &[String]) -> DataError {
-    let expected = format_args!("a column of {source}: {}", listed(names));
-    DataError::config(setting, shown(name), expected)
 }
 
 /// The column names from the header, or numbered names.

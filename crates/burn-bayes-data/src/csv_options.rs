@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::csv_file::no_column;
 use crate::decimal::DecimalMark;
-use crate::error::DataError;
+use crate::error::{DataError, no_column};
 use crate::table::ColumnKind;
 
 /// Whether the first row of a file is a header.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::error::{DataError, Place};
+use crate::error::{DataError, Place, check_rows};
 use crate::levels::Levels;
 use crate::table::number_label;
 
@@ -332,18 +332,6 @@ impl Dataset {
     fn real_targets(&self) -> Result<&[f64], DataError> {
         let values = self.targets.as_real();
         values.ok_or_else(|| DataError::config("targets", "classes", "numbers"))
-    }
-}
-
-/// Checks that all rows exist.
-pub(crate) fn check_rows(rows: &[usize], count: usize) -> Result<(), DataError> {
-    match rows.iter().find(|&&row| row >= count) {
-        Some(row) => Err(DataError::config(
-            "rows",
-            format_args!("row {row}"),
-            format_args!("rows below {count}, the number of rows"),
-        )),
-        None => Ok(()),
     }
 }
 

@@ -258,6 +258,38 @@ enum Kind {
     Io,
 }
 
+/// The error of a setting that names a missing column.
+pub(crate) fn no_column(setting: &str, name: &str, source: &str, names: &[String]) -> DataError {
+    let expected = format_args!("a column of {source}: {}", listed(names));
+    DataError::config(setting, shown(name), expected)
+}
+
+/// `names` for a message, shortened if there are many.
+pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    const MOST: usize = 12;
+    let mut text: Vec<String> = names
+        .iter()
+        .take(MOST)
+        .map(|name| shown(name.as_ref()))
+        .collect();
+    if names.len() > MOST {
+        text.push(format!("… ({} in total)", names.len()));
+    }
+    text.join(", ")
+}
+
+/// Checks that all rows exist.
+pub(crate) fn check_rows(rows: &[usize], count: usize) -> Result<(), DataError> {
+    match rows.iter().find(|&&row| row >= count) {
+        Some(row) => Err(DataError::config(
+            "rows",
+            format_args!("row {row}"),
+            format_args!("rows below {count}, the number of rows"),
+        )),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

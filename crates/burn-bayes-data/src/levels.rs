@@ -5,8 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DataError, Place, shown};
-use crate::table::listed;
+use crate::error::{DataError, Place, listed, shown};
 
 /// Distinct names in order; the index of a name is its class.
 ///

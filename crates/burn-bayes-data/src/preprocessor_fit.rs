@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::checks::{check_finite, check_kind, class_label, count_target, real_target};
-use crate::error::{DataError, Place, shown};
+use crate::error::{DataError, Place, listed, shown};
 use crate::levels::Levels;
 use crate::preprocessor::{Code, FeaturePlan, Preprocessor, TargetCode, TargetPlan};
 use crate::preprocessor_config::{MissingPolicy, PreprocessorConfig, Task};
 use crate::scale::Spread;
 use crate::suspicion::{DATES_TO_NUMBERS, leave_out, looks_like_date};
-use crate::table::{Column, ColumnKind, Table, listed};
+use crate::table::{Column, ColumnKind, Table};
 
 /// Fits a [`Preprocessor`] on chunks of rows, which are not kept.
 ///

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::csv_file::column_name;
-use crate::dataset::{Features, check_rows};
-use crate::error::{DataError, Place};
+use crate::dataset::Features;
+use crate::error::{DataError, Place, check_rows};
 
 /// The scaling of a column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::ops::Range;
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DataError, Place};
+use crate::error::{DataError, Place, check_rows, listed};
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -180,7 +180,7 @@ impl Table {
 
     /// Checks that a row exists and could be read.
     pub(crate) fn check_row(&self, row: usize) -> Result<(), DataError> {
-        crate::dataset::check_rows(&[row], self.rows)?;
+        check_rows(&[row], self.rows)?;
         self.fault(row).map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
@@ -437,20 +437,6 @@ impl GrowingCategories {
             cells: Cells::Categories(self.categories),
         }
     }
-}
-
-/// `names` for a message, shortened if there are many.
-pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
-    const MOST: usize = 12;
-    let mut text: Vec<String> = names
-        .iter()
-        .take(MOST)
-        .map(|name| crate::error::shown(name.as_ref()))
-        .collect();
-    if names.len() > MOST {
-        text.push(format!("… ({} in total)", names.len()));
-    }
-    text.join(", ")
 }
 
 #[cfg(test)]

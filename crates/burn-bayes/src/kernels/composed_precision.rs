@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use super::composed::{at_least, to_host};
 use super::inner_products;
-use super::precision::{
+use super::precision_values::{
     MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
 };
 use super::statistics::{PrecisionParts, column_dot, combine, mix};

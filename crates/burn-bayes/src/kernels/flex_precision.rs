@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use burn_bayes_graph::cpu::{Contiguous, is_whole, primitive, tensor};
 use burn_bayes_kernels as host;
 
-use super::precision::{
+use super::precision_values::{
     MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
 };
 use super::statistics::PrecisionParts;

@@ -15,6 +15,7 @@ mod flex;
 #[cfg(feature = "flex")]
 mod flex_precision;
 mod precision;
+mod precision_values;
 pub mod statistics;
 
 use burn::tensor::Tensor;
@@ -22,8 +23,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::composed::{at_least, to_host};
 pub(crate) use self::precision::{
-    MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
     mean_step, noise_products, precision_draw, precision_step, projections,
+};
+pub(crate) use self::precision_values::{
+    MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
 };
 use crate::noise::Noise;
 use crate::prior::PriorPrecisions;

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::fit::LaplaceFit;
+use super::fitted::LaplaceFit;
 use crate::algebra::{IdentityPlus, SquareMatrix, dot};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;

@@ -22,7 +22,7 @@
 //!
 //! * `outputs.rs` has the trait of models with outputs, the roots of Λ and the gradients of outputs;
 //! * `structure.rs` and `kronecker.rs` sum G in each structure;
-//! * `fit.rs` makes the pass over the training data;
+//! * `fit.rs` makes the pass over the training data, of which `fitted.rs` has the result;
 //! * `evidence.rs` has the log marginal likelihood and the best α;
 //! * `near_draws.rs` compares the loss at draws with its quadratic approximation, and raises α until they agree;
 //! * `linearized.rs` predicts;
@@ -30,6 +30,7 @@
 
 mod evidence;
 mod fit;
+mod fitted;
 mod gauss_newton;
 mod kronecker;
 mod linearized;
@@ -38,7 +39,8 @@ mod outputs;
 mod structure;
 
 pub use evidence::PriorSharing;
-pub use fit::{Laplace, LaplaceFit, PriorChoice, Structure};
+pub use fit::{Laplace, PriorChoice, Structure};
+pub use fitted::LaplaceFit;
 pub use linearized::{Linearized, LinearizedOutputs};
 pub use outputs::ModelOutputs;
 #[doc(hidden)]

@@ -17,7 +17,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use burn_bayes_graph::ExampleBatch;
 
-use super::fit::LaplaceFit;
+use super::fitted::LaplaceFit;
 use crate::error::Result;
 use crate::kernels::composed::to_host;
 use crate::noise::Noise;

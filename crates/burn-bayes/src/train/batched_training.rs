@@ -9,8 +9,8 @@ use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes_graph::{CapturedLoss, DrawGradients, ExampleBatch, Layout};
 
-use super::gather::{Gathered, one_by_one};
-use super::gather_per_example::ExampleLoss;
+use super::draws::{Gathered, one_by_one};
+use super::example_loss::ExampleLoss;
 use super::self_check::SelfCheck;
 use crate::error::Result;
 use crate::methods::{Draw, GradientPieces};

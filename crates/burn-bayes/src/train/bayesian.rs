@@ -16,7 +16,7 @@ use super::cache::PosteriorCache;
 use super::clock::{Clock, Identity, PriorHash};
 use super::deferred_step::{Deferred, DeferredStep};
 use super::divergence_stop::DivergenceStop;
-use super::gather_per_example::ExampleLoss;
+use super::example_loss::ExampleLoss;
 use super::model_terms::ModelTerms;
 use super::notices::{Notice, RowsSeen, warn_about_dropout};
 use super::self_check::SelfCheck;

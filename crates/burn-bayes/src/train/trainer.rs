@@ -17,7 +17,8 @@ use burn::train::{ClassificationOutput, RegressionOutput, TrainOutput, TrainStep
 use burn_bayes_eval::Bounded;
 
 use super::bayesian::Bayesian;
-use super::gather::{Gather, Outside};
+use super::draws::Outside;
+use super::gather::Gather;
 use super::gradient_check::first_non_finite;
 use super::loss_at_draws::loss_at_draws;
 use crate::error::{Error, Result};

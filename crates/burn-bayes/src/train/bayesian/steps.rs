@@ -7,7 +7,8 @@ use burn::train::{InferenceStep, TrainOutput, TrainStep};
 
 use super::super::cache::PosteriorCache;
 use super::super::deferred_step::Deferred;
-use super::super::gather::{Gather, Outside, stopped};
+use super::super::draws::Outside;
+use super::super::gather::{Gather, stopped};
 use super::super::own_decay::decayed;
 use super::Bayesian;
 use crate::error::Error;
