@@ -103,11 +103,7 @@ mod tests {
     fn training_set() -> (Dataset, TrainingSet) {
         let features = Features::new(ROWS, WIDTH, normals(0, ROWS * WIDTH)).unwrap();
         let data = Dataset::new(features, Targets::Real(normals(1, ROWS))).unwrap();
-        let scale = ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        };
-        let training_set = TrainingSet::new(&data, Target::Real(scale)).unwrap();
+        let training_set = TrainingSet::new(&data, Target::Real(ColumnScale::KEPT)).unwrap();
         (data, training_set)
     }
 

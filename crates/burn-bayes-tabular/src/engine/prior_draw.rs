@@ -48,11 +48,7 @@ mod tests {
     fn weights_have_the_variances_of_the_prior() {
         let features = Features::new(1, 40, vec![0.0; 40]).unwrap();
         let dataset = Dataset::new(features, Targets::Real(vec![0.0])).unwrap();
-        let scale = ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        };
-        let rows = TrainingSet::new(&dataset, Target::Real(scale)).unwrap();
+        let rows = TrainingSet::new(&dataset, Target::Real(ColumnScale::KEPT)).unwrap();
         let settings = FitSettings {
             model: "linear".parse().unwrap(),
             prior_precision: 4.0.into(),

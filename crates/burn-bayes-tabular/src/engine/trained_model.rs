@@ -196,11 +196,9 @@ impl TrainedModel {
         let draws = self.draws(draws);
         Ok(match &self.target {
             Target::Real(scale) => Predictions::Reals(self.reals(*scale, 0, &outputs, draws)),
-            Target::Counts { .. } => Predictions::Counts(CountPredictions {
-                draws,
-                members: vec![draws],
-                rates: rates(&outputs)?,
-            }),
+            Target::Counts { .. } => {
+                Predictions::Counts(CountPredictions::new((), draws, rates(&outputs)?))
+            }
             Target::Classes(classes) => {
                 let (rows, count) = (rows.rows(), classes.len());
                 let probabilities = match (rows, self.network.likelihood()) {
@@ -210,12 +208,7 @@ impl TrainedModel {
                         DrawProbabilities::from_logits(&outputs, draws, rows, count)?.into_values()
                     }
                 };
-                Predictions::Classes(ClassPredictions {
-                    classes: classes.clone(),
-                    draws,
-                    members: vec![draws],
-                    probabilities,
-                })
+                Predictions::Classes(ClassPredictions::new(classes.clone(), draws, probabilities))
             }
             Target::Several(targets) => {
                 let logits = |place| outputs.iter().skip(place).step_by(targets.len());
@@ -266,12 +259,11 @@ impl TrainedModel {
                 NoiseDeviations::PerMember(vec![deviation])
             }
         };
-        RealPredictions {
-            draws,
-            members: vec![draws],
-            means: column(place).map(|&mean| scale.undo(mean)).collect(),
+        RealPredictions::new(
             noise,
-        }
+            draws,
+            column(place).map(|&mean| scale.undo(mean)).collect(),
+        )
     }
 
     /// The outputs of the network, `[draws, rows, outputs]`, on the standardised scale.
@@ -352,14 +344,13 @@ fn labels<'a>(
     draws: usize,
 ) -> Predictions {
     let probability = |logit: f64| 1.0 / (1.0 + (-logit).exp());
-    Predictions::Classes(ClassPredictions {
+    Predictions::Classes(ClassPredictions::new(
         classes,
         draws,
-        members: vec![draws],
-        probabilities: logits
+        logits
             .flat_map(|&logit| [probability(-logit), probability(logit)])
             .collect(),
-    })
+    ))
 }
 
 /// The probabilities of ordered classes, from the logits of going on to the next, in double precision.

@@ -530,10 +530,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("validation.csv");
         std::fs::write(&path, "row,mean,std,target\n1,0,1,0.5\n2,1,2,2\n3,2,1,4\n").unwrap();
-        let target = Target::Real(ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        });
+        let target = Target::Real(ColumnScale::KEPT);
         let request = |level| ConformalRequest {
             level,
             set_method: None,
@@ -577,10 +574,7 @@ mod tests {
         let path = folder.path().join("validation.csv");
         let rows = "1,a,0,1,1\n2,a,0,1,2\n3,b,0,1,10\n4,b,0,1,20\n";
         std::fs::write(&path, format!("row,ward,mean,std,target\n{rows}")).unwrap();
-        let target = Target::Real(ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        });
+        let target = Target::Real(ColumnScale::KEPT);
         let request = |by: &str, level| ConformalRequest {
             level,
             set_method: None,

@@ -55,10 +55,7 @@ fn request(level: f64, by: Option<&str>, set_method: Option<SetMethod>) -> Confo
 }
 
 fn number_target() -> Target {
-    Target::Real(ColumnScale {
-        centre: 0.0,
-        spread: 1.0,
-    })
+    Target::Real(ColumnScale::KEPT)
 }
 
 /// Means of 0 and deviations of 1, so that the scores are these sizes of targets.
@@ -207,12 +204,8 @@ fn known_classes(probabilities: &[f64], labels: &[usize]) -> Known {
 
 /// Whether the set of a new row has its class.
 fn has_class(conformal: &Conformal, probabilities: &[f64], class: usize) -> bool {
-    let predictions = ClassPredictions {
-        classes: classes(probabilities.len()),
-        draws: 1,
-        members: vec![1],
-        probabilities: probabilities.to_vec(),
-    };
+    let predictions =
+        ClassPredictions::new(classes(probabilities.len()), 1, probabilities.to_vec());
     let sets = conformal.sets(&predictions, None).unwrap().unwrap();
     sets.contains(0, class)
 }

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use burn_bayes::eval::{ClassProbabilities, DrawProbabilities, MemberDisagreement, quantiles};
+use burn_bayes::eval::{ClassProbabilities, DrawProbabilities, MemberDisagreement};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
 use crate::files::io_error;
 use crate::predict::{
-    ClassPredictions, Conformal, CountPredictions, Moments, Predictions, RealPredictions,
+    ClassPredictions, Conformal, CountPredictions, NumberMixture, Predictions, RealPredictions,
     Uncertainty, members, mismatched,
 };
 use crate::rows::Target;
@@ -121,7 +121,7 @@ impl PredictionTable {
                     0 => None,
                     _ => conformal.sets(predictions, groups)?,
                 };
-                let names = |class: usize| predictions.classes[class].clone();
+                let names = |class: usize| predictions.kind[class].clone();
                 let lists = (0..predictions.rows()).map(|row| {
                     let classes = sets.as_ref().map(|sets| sets.classes_of(row));
                     classes.map(|classes| classes.into_iter().map(names).collect())
@@ -317,8 +317,10 @@ pub(crate) fn column_name(target: Option<&str>, column: &str) -> String {
 fn columns_of(predictions: &Predictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
     match predictions {
         Predictions::Classes(predictions) => class_columns(predictions),
-        Predictions::Reals(predictions) => real_columns(predictions, levels),
-        Predictions::Counts(predictions) => count_columns(predictions, levels),
+        Predictions::Reals(RealPredictions { members, .. })
+        | Predictions::Counts(CountPredictions { members, .. }) => {
+            number_columns(predictions, members, levels)
+        }
         Predictions::Several(targets) => {
             let mut columns = Vec::new();
             for target in targets {
@@ -345,7 +347,7 @@ fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>>
     };
     let average = draws.as_ref().map(DrawProbabilities::average);
     let mut columns = Vec::new();
-    for (class, name) in predictions.classes.iter().enumerate() {
+    for (class, name) in predictions.kind.iter().enumerate() {
         let of_class = |average: &ClassProbabilities<'_>| {
             (0..average.rows())
                 .map(|row| average.row(row)[class])
@@ -355,9 +357,7 @@ fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>>
         columns.push((probability_column(name), Cells::numbers(probabilities)));
     }
     let labels = average.map_or_else(Vec::new, |average| average.predicted_classes());
-    let labels = labels
-        .iter()
-        .map(|&class| predictions.classes[class].clone());
+    let labels = labels.iter().map(|&class| predictions.kind[class].clone());
     columns.push((LABEL.into(), Cells::words(labels)));
     for score in Uncertainty::ALL {
         let scores = draws
@@ -372,61 +372,36 @@ fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>>
     Ok(columns)
 }
 
-fn real_columns(predictions: &RealPredictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
+/// The columns of numbers or counts.
+fn number_columns(
+    predictions: &Predictions,
+    counts: &[usize],
+    levels: &[f64],
+) -> Result<Vec<(String, Cells)>> {
     // The checks refuse empty predictions.
     let mixture = match predictions.rows() {
         0 => None,
-        _ => Some(predictions.checked()?),
+        _ => predictions.mixture()?,
     };
-    let moments = mixture.as_ref().map(Moments::of_numbers);
-    let mut columns = number_columns(moments);
-    if let Some(members) = members(&predictions.members) {
-        let parts = mixture.as_ref();
-        let parts = parts.map(|mixture| MemberDisagreement::of_means(mixture, &members));
-        columns.extend(of_members(OF_NUMBERS, parts.transpose()?, f64::sqrt));
-    }
-    for &level in levels {
-        let values = mixture.as_ref().map(|mixture| quantiles(mixture, level));
-        columns.push(quantile_column(level, values.transpose()?));
-    }
-    Ok(columns)
-}
-
-fn count_columns(predictions: &CountPredictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
-    let mixture = match predictions.rows() {
-        0 => None,
-        _ => Some(predictions.checked()?),
-    };
-    let mut columns = number_columns(mixture.as_ref().map(Moments::of_counts));
-    if let Some(members) = members(&predictions.members) {
-        let parts = mixture.as_ref();
-        let parts = parts.map(|mixture| MemberDisagreement::of_rates(mixture, &members));
+    let moments = mixture.as_ref().map(NumberMixture::moments);
+    let moments = moments.unwrap_or_default();
+    let [total, epistemic] = DEVIATIONS;
+    let (deviations, of_draws) = (moments.deviations(), moments.epistemic_deviations());
+    let mut columns = vec![
+        (MEAN.into(), Cells::numbers(moments.mean)),
+        (total.into(), Cells::numbers(deviations)),
+        (epistemic.into(), Cells::numbers(of_draws)),
+    ];
+    if let Some(members) = members(counts) {
+        let parts = mixture.as_ref().map(|mixture| mixture.parts(&members));
         columns.extend(of_members(OF_NUMBERS, parts.transpose()?, f64::sqrt));
     }
     for &level in levels {
         let values = mixture.as_ref().map(|mixture| mixture.quantiles(level));
-        columns.push(quantile_column(level, values.transpose()?));
+        let cells = Cells::numbers(values.transpose()?.unwrap_or_default());
+        columns.push((format!("q{level}"), cells));
     }
     Ok(columns)
-}
-
-/// The mean and the standard deviations.
-fn number_columns(moments: Option<Moments>) -> Vec<(String, Cells)> {
-    let moments = moments.unwrap_or_default();
-    let [total, epistemic] = DEVIATIONS;
-    let (deviations, of_draws) = (moments.deviations(), moments.epistemic_deviations());
-    vec![
-        (MEAN.into(), Cells::numbers(moments.mean)),
-        (total.into(), Cells::numbers(deviations)),
-        (epistemic.into(), Cells::numbers(of_draws)),
-    ]
-}
-
-fn quantile_column(level: f64, values: Option<Vec<f64>>) -> (String, Cells) {
-    (
-        format!("q{level}"),
-        Cells::numbers(values.unwrap_or_default()),
-    )
 }
 
 /// The epistemic uncertainty of an ensemble in two columns: within its members, and between them.
@@ -447,7 +422,7 @@ mod tests {
     use burn_bayes_data::ColumnScale;
 
     use super::*;
-    use crate::predict::{NoiseDeviations, TargetPredictions};
+    use crate::predict::TargetPredictions;
 
     fn written(table: &PredictionTable) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -458,12 +433,11 @@ mod tests {
 
     #[test]
     fn classes_get_probabilities_labels_and_scores() {
-        let predictions = Predictions::Classes(ClassPredictions {
-            classes: vec!["a".into(), "b, c".into()],
-            draws: 2,
-            members: vec![2],
-            probabilities: vec![1.0, 0.0, 0.25, 0.75, 0.0, 1.0, 0.25, 0.75],
-        });
+        let predictions = Predictions::Classes(ClassPredictions::new(
+            vec!["a".into(), "b, c".into()],
+            2,
+            vec![1.0, 0.0, 0.25, 0.75, 0.0, 1.0, 0.25, 0.75],
+        ));
         let table = PredictionTable::new(&predictions, &[]).unwrap();
         let table = table.with_decisions("mutual_information", 0.1).unwrap();
         let text = written(&table);
@@ -484,20 +458,9 @@ mod tests {
         let numbers = |name: &str, mean: f64| TargetPredictions {
             name: name.into(),
             unit: 1.0,
-            predictions: Predictions::Reals(RealPredictions {
-                draws: 1,
-                members: vec![1],
-                means: vec![mean],
-                noise: NoiseDeviations::PerMember(vec![2.0]),
-            }),
+            predictions: Predictions::Reals(RealPredictions::new(2.0, 1, vec![mean])),
         };
-        let real = |name: &str| {
-            let scale = ColumnScale {
-                centre: 0.0,
-                spread: 1.0,
-            };
-            (name.to_string(), Target::Real(scale))
-        };
+        let real = |name: &str| (name.to_string(), Target::Real(ColumnScale::KEPT));
         let same = Target::Several(vec![real("a"), real("a_epistemic")]);
         let message = PredictionTable::check_kept(&same, &[]).unwrap_err();
         assert!(
@@ -518,12 +481,7 @@ mod tests {
 
     #[test]
     fn numbers_get_deviations_and_quantiles() {
-        let predictions = Predictions::Reals(RealPredictions {
-            draws: 2,
-            members: vec![2],
-            means: vec![-3.0, 3.0],
-            noise: NoiseDeviations::PerMember(vec![4.0]),
-        });
+        let predictions = Predictions::Reals(RealPredictions::new(4.0, 2, vec![-3.0, 3.0]));
         let table = PredictionTable::new(&predictions, &[0.5]).unwrap();
         let table = table.with_targets(vec![(None, vec!["1".into()])]);
         let text = written(&table);

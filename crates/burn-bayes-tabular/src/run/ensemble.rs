@@ -17,7 +17,7 @@ use rand::RngExt;
 use super::fit::{FinishedFit, FolderFit, Start, diverged_by};
 use super::folder::RunFolder;
 use super::members::{Ensemble, RunModel};
-use super::model_file::ModelFile;
+use super::model_file::{Checksums, FORMAT, ModelFile};
 use super::recalibration;
 use super::validation::{Validation, validate};
 use super::wrong;
@@ -171,25 +171,15 @@ impl EnsembleFit {
         let members = kept.members().to_vec();
         let model = RunModel::Ensemble(scored);
         let mut plain_models = PlainModels::fit(&rows.train, &config.fit)?;
-        let scores = match &rows.validation {
-            None => None,
-            Some(held_out) => {
-                plain_models = plain_models.with_map(&rows.train, &config.fit)?;
-                let predictions = model.predict(held_out.features(), config.fit.draws)?;
-                let inputs = &rows.validation_inputs;
-                let assessment = Assessment::of_members(scored_verdicts);
-                let scores = validate(
-                    folder,
-                    config,
-                    (&predictions, None),
-                    (&rows.train, &plain_models),
-                    held_out,
-                    inputs,
-                    assessment,
-                )?;
-                Some(scores)
-            }
-        };
+        let scores = validate(
+            folder,
+            config,
+            rows,
+            |features| model.predict(features, config.fit.draws),
+            None,
+            &mut plain_models,
+            Assessment::of_members(scored_verdicts),
+        )?;
         let train = match &self.fits.all_rows {
             None => &rows.train,
             Some(all) => {
@@ -211,12 +201,18 @@ impl EnsembleFit {
             folder.validation_file(),
             folder.linear_file(),
         ];
-        ModelFile::new(noise_precisions.clone(), diverged.clone(), files)?
-            .with_plain_models(plain_models)
-            .with_recalibration(recalibration)
-            .with_kept_columns(rows.kept_columns.clone())
-            .with_members(members)
-            .save(folder)?;
+        let model_file = ModelFile {
+            format: FORMAT,
+            noise_precision: noise_precisions.clone().into(),
+            kernel: None,
+            diverged: diverged.clone(),
+            checksums: Checksums::of(files)?,
+            recalibration,
+            plain_models,
+            kept_columns: rows.kept_columns.clone(),
+            members,
+        };
+        model_file.save(folder)?;
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),

@@ -139,7 +139,7 @@ impl ClassificationScores {
         intervals: Intervals,
         positive: Option<&str>,
     ) -> Result<Self> {
-        let classes = &predictions.classes;
+        let classes = &predictions.kind;
         let positive = classes
             .iter()
             .position(|class| Some(class.as_str()) == positive)
@@ -326,12 +326,8 @@ mod tests {
     use burn_bayes_data::Targets;
 
     fn predictions(classes: usize, draws: usize, probabilities: &[f64]) -> ClassPredictions {
-        ClassPredictions {
-            classes: (0..classes).map(|class| format!("class {class}")).collect(),
-            draws,
-            members: vec![draws],
-            probabilities: probabilities.to_vec(),
-        }
+        let names = (0..classes).map(|class| format!("class {class}"));
+        ClassPredictions::new(names.collect::<Vec<_>>(), draws, probabilities.to_vec())
     }
 
     fn scored(

@@ -80,7 +80,7 @@ impl ConformalScores {
                 let sets = sets.ok_or_else(|| mismatched(predictions))?;
                 let sizes = sets.sizes();
                 let numbers = sizes.iter().map(|&size| size as f64).collect();
-                let names = (0..=classes.classes.len()).map(|size| size.to_string());
+                let names = (0..=classes.kind.len()).map(|size| size.to_string());
                 let own = parts("size of the set", names, sizes);
                 (sets.covered(labels)?, numbers, own)
             }
@@ -106,7 +106,7 @@ impl ConformalScores {
         if let (true, Predictions::Classes(found), Targets::Classes(labels)) =
             (conformal.is_by_class(), predictions, targets)
         {
-            let names = found.classes.iter().cloned();
+            let names = found.kind.iter().cloned();
             all.push(parts("true class", names, labels.clone()));
         }
         let level = conformal.level();

@@ -178,7 +178,7 @@ mod tests {
     use burn_bayes_data::{ColumnScale, Dataset, Features};
 
     use super::*;
-    use crate::predict::{ClassPredictions, NoiseDeviations, RealPredictions};
+    use crate::predict::{ClassPredictions, RealPredictions};
     use crate::rows::Target;
 
     const ROWS: usize = 200;
@@ -205,19 +205,11 @@ mod tests {
     }
 
     fn reals(means: Vec<f64>, noise_deviation: f64) -> Predictions {
-        Predictions::Reals(RealPredictions {
-            draws: 1,
-            members: vec![1],
-            means,
-            noise: NoiseDeviations::PerMember(vec![noise_deviation]),
-        })
+        Predictions::Reals(RealPredictions::new(noise_deviation, 1, means))
     }
 
     fn kept() -> Target {
-        Target::Real(ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        })
+        Target::Real(ColumnScale::KEPT)
     }
 
     #[test]
@@ -248,12 +240,7 @@ mod tests {
     fn classes_are_measured_by_their_frequencies() {
         let of = |probabilities: Vec<f64>| {
             let classes = ["a", "b"].map(String::from).to_vec();
-            Predictions::Classes(ClassPredictions {
-                classes,
-                draws: 1,
-                members: vec![1],
-                probabilities,
-            })
+            Predictions::Classes(ClassPredictions::new(classes, 1, probabilities))
         };
         // One row in four is of the second class.
         let labels: Vec<usize> = (0..ROWS).map(|row| usize::from(row % 4 == 0)).collect();

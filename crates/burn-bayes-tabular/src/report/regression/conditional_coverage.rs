@@ -1,13 +1,13 @@
 //! The coverage of prediction intervals by group of rows: by predicted width, and by the most relevant inputs.
 
-use burn_bayes::eval::{GroupCoverage, PredictionIntervals, coverage_by_group};
+use burn_bayes::eval::{GroupCoverage, coverage_by_group};
 use plotters::prelude::{Circle, PathElement, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
 
 use crate::error::Result;
 use crate::groups::{Groups, QUARTILES, shown};
-use crate::predict::RealPredictions;
+use crate::predict::Predictions;
 use crate::report::chart::{
     Axis, Figure, Key, SIZE, Sign, guide, keys, letters, line, rows_plane, spread,
 };
@@ -35,7 +35,7 @@ const ROUNDING: f64 = 1e-6;
 
 /// The section; `None` for few rows.
 pub(super) fn section(
-    predictions: &RealPredictions,
+    predictions: &Predictions,
     targets: &[f64],
     inputs: Option<&RowInputs>,
 ) -> Result<Option<Section>> {
@@ -43,14 +43,14 @@ pub(super) fn section(
     if chosen.len() < QUARTILES * FEWEST_ROWS {
         return Ok(None);
     }
-    let means = predictions.checked()?.mean();
+    let means = predictions.numbers()?.mean();
     let predictions = predictions.of_rows(&chosen);
     let targets: Vec<f64> = chosen.iter().map(|&row| targets[row]).collect();
-    let mixture = predictions.checked()?;
+    let mixture = predictions.numbers()?;
     let mut covered = Vec::new();
     let mut widths = Vec::new();
     for level in LEVELS {
-        let intervals = PredictionIntervals::central(&mixture, level)?;
+        let intervals = mixture.central_intervals(level)?;
         covered.push(intervals.covered(&targets)?);
         widths = intervals.widths();
     }
