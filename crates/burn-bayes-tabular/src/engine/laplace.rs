@@ -11,7 +11,6 @@ use burn::module::{Module, ParamGroup};
 use burn_bayes::graph::Layout;
 use burn_bayes::laplace::PriorSharing;
 
-use super::algorithms::network;
 use super::method::MethodConfig;
 use super::prior::prior;
 use super::{Motion, TrainedModel};
@@ -36,14 +35,7 @@ pub(crate) fn completed(
     let config = config.with_prior(prior(settings, learned.as_deref()));
     // The layout contains trainable parameters only, so the network is created on an autodiff device.
     let device = settings.device.device()?;
-    let (width, target) = (training_set.width(), training_set.target());
-    let network = network(
-        settings,
-        width,
-        target,
-        &precisions,
-        &device.clone().autodiff(),
-    );
+    let network = training_set.network(settings, &precisions, &device.clone().autodiff());
     let layout = Layout::new(&network, &ParamGroup::all())?;
     let network = layout.write(network, layout.flatten(model.network())?)?;
     let rows: Vec<usize> = (0..rows).collect();
@@ -63,8 +55,8 @@ pub(crate) fn completed(
     };
     let posterior = fit.posterior()?;
     let network = network.valid();
-    let seed = settings.seed;
-    let model = TrainedModel::new(&network, Some(posterior), target.clone(), precisions, seed)?;
+    let (target, seed) = (training_set.target().clone(), settings.seed);
+    let model = TrainedModel::new(&network, Some(posterior), target, precisions, seed)?;
     let model = model.with_linearised_predictions()?;
     Ok(model.after_training(learned, Motion::default()))
 }

@@ -172,7 +172,7 @@ impl TrainedModel {
 
     /// The noise precision of every target in its own unit; `None` for classes, and if the network predicts the noise.
     pub fn noise_precisions_in_target_units(&self) -> Option<Vec<f64>> {
-        self.network.noise_precisions()?;
+        self.network.likelihood().noise_precisions()?;
         in_target_units(&self.noise_precisions, &self.target)
     }
 
