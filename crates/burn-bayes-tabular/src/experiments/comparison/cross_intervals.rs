@@ -70,7 +70,7 @@ impl Comparison {
             let fits: Option<Vec<&LeftOut>> = runs_of(&name, records)
                 .into_iter()
                 .take(runs.folds())
-                .map(|record| record.left_out.as_ref())
+                .map(|record| record.computed.left_out.as_ref())
                 .collect();
             if let Some(fits) = fits {
                 methods.push(MethodIntervals::of(

@@ -31,8 +31,6 @@ use burn_bayes::eval::Bounded;
 const FEWEST_TESTED: usize = 5;
 /// The measure of the number of test rows divided by that of training rows.
 const TEST_TO_TRAIN: &str = "test_to_train";
-/// That of five folds, for records without it.
-const OF_FIVE_FOLDS: f64 = 0.25;
 
 /// The measures that a job stores, without undefined scores.
 fn measures(scored: &Scored) -> Measures {
@@ -106,7 +104,7 @@ impl Comparison {
                 let runs = of(name);
                 let diverged = runs
                     .iter()
-                    .filter(|run| run.measures.contains_key(DIVERGED));
+                    .filter(|run| run.computed.measures.contains_key(DIVERGED));
                 let seconds: Vec<f64> = runs.iter().map(|run| run.seconds).collect();
                 Row {
                     method: name.clone(),
@@ -117,14 +115,14 @@ impl Comparison {
             })
             .collect();
         let ratios = records.iter();
-        let ratios = ratios.filter_map(|run| run.measures.get(TEST_TO_TRAIN).copied());
-        let ratio = ratios.reduce(f64::max).unwrap_or(OF_FIVE_FOLDS);
+        let ratios = ratios.filter_map(|run| run.computed.measures.get(TEST_TO_TRAIN));
+        let ratio = ratios.copied().fold(0.0, f64::max);
         for column in ScoreSpec::compared() {
             let runs: Vec<Vec<Option<f64>>> = names
                 .iter()
                 .map(|name| {
                     let runs = of(name).into_iter();
-                    runs.map(|run| run.measures.get(column.key).copied())
+                    runs.map(|run| run.computed.measures.get(column.key).copied())
                         .collect()
                 })
                 .collect();
@@ -347,9 +345,9 @@ mod tests {
     use crate::experiments::jobs::Key;
 
     fn record(method: &str, seed: u64, measures: &[(&str, f64)]) -> Record {
-        let measures = measures
-            .iter()
-            .map(|&(name, value)| (name.to_string(), value));
+        // Of five folds.
+        let measures = measures.iter().chain([&(TEST_TO_TRAIN, 0.25)]);
+        let measures = measures.map(|&(name, value)| (name.to_string(), value));
         Record {
             key: Key {
                 case: "rows".into(),
@@ -357,9 +355,7 @@ mod tests {
                 seed,
             },
             settings: serde_json::Value::Null,
-            measures: measures.collect(),
-            row_costs: Vec::new(),
-            left_out: None,
+            computed: measures.collect::<Measures>().into(),
             seconds: 2.0,
         }
     }
@@ -417,10 +413,9 @@ mod tests {
                 order.sort_by(|&a, &b| keys[a].total_cmp(&keys[b]));
                 let test = &order[run as usize % 5 * 20..][..20];
                 let sum: f64 = test.iter().map(|&row| rows[row] - 0.45).sum();
-                let ratio = (TEST_TO_TRAIN, 0.25);
                 [
-                    record("map", run, &[("nll", sum / 20.0), ratio]),
-                    record("vifa", run, &[("nll", 0.0), ratio]),
+                    record("map", run, &[("nll", sum / 20.0)]),
+                    record("vifa", run, &[("nll", 0.0)]),
                 ]
             });
             let methods = [Method::Map, Method::Vifa];

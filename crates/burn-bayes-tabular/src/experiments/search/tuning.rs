@@ -101,7 +101,7 @@ impl Tuning {
             let records = jobs::run(&task(fits), &jobs, cache, pool, progress)?;
             let judged = records.iter();
             let judged = judged
-                .map(|record| HoldoutScore::of_measures(&record.measures))
+                .map(|record| HoldoutScore::of_measures(&record.computed.measures))
                 .collect();
             let mut found = found.borrow_mut();
             for ((unit, _), record) in units.iter().zip(records) {
