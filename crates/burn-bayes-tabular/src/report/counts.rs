@@ -30,13 +30,9 @@ fn coverage_table(scores: &CountScores) -> Table {
             optional(found.mean_width.value),
         ]
     });
-    Table {
-        caption:
-            "Central intervals of whole numbers, which are at least as probable as their level"
-                .into(),
-        header: ["level", "expected coverage", "coverage", "mean width"]
-            .map(String::from)
-            .to_vec(),
-        rows: rows.collect(),
-    }
+    Table::new(
+        "Central intervals of whole numbers, which are at least as probable as their level",
+        ["level", "expected coverage", "coverage", "mean width"],
+        rows,
+    )
 }

@@ -150,13 +150,7 @@ impl RowTables<'_> {
             greatest.len()
         );
         tables.push(self.table(caption, &greatest, &inputs));
-        Ok(Section {
-            id: "rows".into(),
-            heading: "Single rows".into(),
-            text,
-            figures: Vec::new(),
-            tables,
-        })
+        Ok(Section::new("rows", "Single rows", text).with_tables(tables))
     }
 
     fn table(&self, caption: String, rows: &[usize], inputs: &[&Column]) -> Table {
@@ -177,11 +171,7 @@ impl RowTables<'_> {
                 .chain(inputs)
                 .collect()
         };
-        Table {
-            caption,
-            header: fixed.chain(names).collect(),
-            rows: rows.iter().map(cells).collect(),
-        }
+        Table::new(caption, fixed.chain(names), rows.iter().map(cells))
     }
 }
 

@@ -72,21 +72,19 @@ pub(super) fn section(
             blocks.push(Block::of(&groups, &covered)?);
         }
     }
-    Ok(Some(Section {
-        id: "conditional-coverage".into(),
-        heading: "Coverage by group".into(),
-        text: format!(
-            "Are the intervals right everywhere, or too wide for some rows and too narrow for others? The groups are quartiles \
+    let text = format!(
+        "Are the intervals right everywhere, or too wide for some rows and too narrow for others? The groups are quartiles \
              of the predicted width, and quartiles or categories of the inputs that explain most of the variation of the \
              predictions. The intervals are 95 % confidence intervals of a binomial fraction{}.",
-            match chosen.len() < means.len() {
-                true => format!(", from {MOST_ROWS} rows"),
-                false => String::new(),
-            }
-        ),
-        figures: vec![figure(&blocks)?],
-        tables: vec![table(&blocks)],
-    }))
+        match chosen.len() < means.len() {
+            true => format!(", from {MOST_ROWS} rows"),
+            false => String::new(),
+        }
+    );
+    let section = Section::new("conditional-coverage", "Coverage by group", text)
+        .with_figures(vec![figure(&blocks)?])
+        .with_tables(vec![table(&blocks)]);
+    Ok(Some(section))
 }
 
 /// The groups of one quantity.
@@ -193,15 +191,12 @@ fn table(blocks: &[Block]) -> Table {
         });
         start.into_iter().chain(levels).collect()
     };
-    Table {
-        caption: "Fraction of targets inside their intervals".into(),
-        header: header.chain(of_levels).collect(),
-        rows: blocks
-            .iter()
-            .flat_map(|block| {
-                let rows = block.rows.iter();
-                rows.map(|(name, levels)| cells(&sentence(&block.quantity), name, levels))
-            })
-            .collect(),
-    }
+    Table::new(
+        "Fraction of targets inside their intervals",
+        header.chain(of_levels),
+        blocks.iter().flat_map(|block| {
+            let rows = block.rows.iter();
+            rows.map(|(name, levels)| cells(&sentence(&block.quantity), name, levels))
+        }),
+    )
 }

@@ -64,23 +64,14 @@ pub(super) fn sections(
         target,
     };
     let mut sections = vec![
-        Section {
-            id: "predictions".into(),
-            heading: "Predictions".into(),
-            text: scores.of_predictions,
-            figures: vec![cloud.against_truth()?, cloud.fan(predictions)?],
-            tables: Vec::new(),
-        },
-        Section {
-            id: "calibration".into(),
-            heading: "Calibration".into(),
-            text: scores.of_calibration.into(),
-            figures: vec![
+        Section::new("predictions", "Predictions", scores.of_predictions)
+            .with_figures(vec![cloud.against_truth()?, cloud.fan(predictions)?]),
+        Section::new("calibration", "Calibration", scores.of_calibration)
+            .with_figures(vec![
                 interval_calibration(scores.quantiles)?,
                 pit_histogram(scores.pit_counts)?,
-            ],
-            tables: scores.coverage.into_iter().collect(),
-        },
+            ])
+            .with_tables(scores.coverage.into_iter().collect()),
     ];
     if let Predictions::Reals(_) = predictions {
         sections.extend(conditional_coverage::section(predictions, targets, inputs)?);
@@ -105,11 +96,10 @@ fn referral(
     if rows.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Section {
-        id: "referral".into(),
-        heading: "Referral".into(),
-        text: "How much does the error decrease if the rows with the most disagreement between weight draws are referred to an expert?".into(),
-        figures: vec![risk_coverage(uncertainty, cloud)?],
-        tables: vec![referral_table(rows)],
-    }))
+    let text = "How much does the error decrease if the rows with the most disagreement between weight \
+                draws are referred to an expert?";
+    let section = Section::new("referral", "Referral", text)
+        .with_figures(vec![risk_coverage(uncertainty, cloud)?])
+        .with_tables(vec![referral_table(rows)]);
+    Ok(Some(section))
 }
