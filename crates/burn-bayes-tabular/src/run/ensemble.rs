@@ -38,7 +38,8 @@ const SEEDS: u64 = 0x6d65_6d62_6572;
 #[derive(Debug)]
 pub struct EnsembleFit {
     pub(crate) folder: RunFolder,
-    pub(crate) fits: Arc<MemberFits>,
+    /// The fits of the members.
+    pub fits: Arc<MemberFits>,
     /// D, the number of weights of a member.
     weights: usize,
     start: Instant,
@@ -46,7 +47,7 @@ pub struct EnsembleFit {
 
 /// The fits of the members of the ensemble in a folder.
 #[derive(Debug)]
-pub(crate) struct MemberFits {
+pub struct MemberFits {
     folder: RunFolder,
     pub(crate) config: Config,
     pub(crate) rows: PreparedRows,
@@ -138,19 +139,6 @@ impl EnsembleFit {
     /// Number of held-out rows.
     pub fn scored_rows(&self) -> usize {
         self.fits.rows.validation.as_ref().map_or(0, Dataset::rows)
-    }
-
-    /// The names of all fits, in order: of the members, or with `refit` of the scored fits and then of the members.
-    pub fn fits(&self) -> Vec<String> {
-        self.fits.names()
-    }
-
-    /// The fit at a place in [`fits`](Self::fits), from 0; `None` if it is finished.
-    ///
-    /// # Errors
-    /// If its folder has a fit with other settings, and as [`FolderFit::new`].
-    pub fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
-        self.fits.fit(place)
     }
 
     /// Scores the held-out rows by the finished members, and marks the ensemble as finished.
@@ -263,7 +251,7 @@ impl MemberFits {
     }
 
     /// The names of all fits, in order: of the members, or with `refit` of the scored fits and then of the members.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let members = self.config.fit.members;
         let names = |what: &str| {
             let name = |member| format!("member {member} of {members}{what}");
@@ -279,7 +267,7 @@ impl MemberFits {
     ///
     /// # Errors
     /// If its folder has a fit with other settings, and as [`FolderFit::new`].
-    pub(crate) fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
+    pub fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
         let (members, folder) = (self.config.fit.members, &self.folder);
         let index = place % members;
         let (path, rows) = match &self.all_rows {

@@ -17,8 +17,7 @@ mod validation;
 #[cfg(test)]
 mod tests;
 
-pub use ensemble::EnsembleFit;
-pub(crate) use ensemble::MemberFits;
+pub use ensemble::{EnsembleFit, MemberFits};
 pub use fit::{FinishedFit, FolderFit, Start, TrainedRun};
 pub use folder::RunFolder;
 pub use members::{Ensemble, RunModel};

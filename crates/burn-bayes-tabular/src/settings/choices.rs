@@ -7,13 +7,16 @@ use std::str::FromStr;
 use burn_bayes_data::{DecimalMark, Header, MissingPolicy, OneOrSeveral, Task, UnseenPolicy};
 use serde::{Deserialize, Serialize};
 
+use super::device::DeviceName;
+use super::prior::PriorName;
 use super::table::SettingValue;
 
-/// Defines an enumeration whose values have names in settings and on command lines.
+/// Defines an enumeration whose values have names in settings and on command lines, perhaps those of another one with the
+/// same values.
 macro_rules! choices {
     (
         $(#[$meta:meta])*
-        $choices:ident {
+        $choices:ident $(of $other:ty)? {
             $($(#[doc = $doc:literal])+ $choice:ident = $name:literal,)+
         }
     ) => {
@@ -27,6 +30,8 @@ macro_rules! choices {
             /// All values.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$choice),+];
         }
+
+        $crate::settings::choices!(@into $choices [$($other)?] [$($choice)+]);
 
         impl std::fmt::Display for $choices {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -51,6 +56,16 @@ macro_rules! choices {
             const KIND: $crate::settings::Kind = $crate::settings::Kind::Choice(&[
                 $($crate::settings::Choice { name: $name, help: concat!($($doc),+) }),+
             ]);
+        }
+    };
+    (@into $choices:ident [] $choice:tt) => {};
+    (@into $choices:ident [$other:ty] [$($choice:ident)+]) => {
+        impl From<$choices> for $other {
+            fn from(name: $choices) -> Self {
+                match name {
+                    $($choices::$choice => Self::$choice,)+
+                }
+            }
         }
     };
 }
@@ -107,7 +122,7 @@ choices! {
 
 choices! {
     /// Type of the task.
-    TaskName {
+    TaskName of Task {
         /// A number.
         Regression = "regression",
         /// A count: a whole number of at least 0.
@@ -119,20 +134,9 @@ choices! {
     }
 }
 
-impl From<TaskName> for Task {
-    fn from(name: TaskName) -> Self {
-        match name {
-            TaskName::Regression => Self::Regression,
-            TaskName::Counts => Self::Counts,
-            TaskName::Classification => Self::Classification,
-            TaskName::Multilabel => Self::Multilabel,
-        }
-    }
-}
-
 choices! {
     /// Decimal separator.
-    DecimalName {
+    DecimalName of DecimalMark {
         /// 1.5
         Point = ".",
         /// 1,5
@@ -140,34 +144,15 @@ choices! {
     }
 }
 
-impl From<DecimalName> for DecimalMark {
-    fn from(name: DecimalName) -> Self {
-        match name {
-            DecimalName::Point => Self::Point,
-            DecimalName::Comma => Self::Comma,
-        }
-    }
-}
-
 choices! {
     /// Whether the first row of a file names the columns.
-    HeaderName {
+    HeaderName of Header {
         /// The first row is a header if none of its cells is a number.
         Detect = "detect",
         /// The first row is a header.
         Present = "present",
         /// There is no header; columns are named column_0, column_1, ….
         Absent = "absent",
-    }
-}
-
-impl From<HeaderName> for Header {
-    fn from(name: HeaderName) -> Self {
-        match name {
-            HeaderName::Detect => Self::Detect,
-            HeaderName::Present => Self::Present,
-            HeaderName::Absent => Self::Absent,
-        }
     }
 }
 
@@ -194,20 +179,11 @@ impl From<MissingName> for MissingPolicy {
 
 choices! {
     /// Treatment of categories that do not occur in the training rows.
-    UnseenName {
+    UnseenName of UnseenPolicy {
         /// Stop with an error.
         Refuse = "refuse",
         /// Encode as zeros.
         Zeros = "zeros",
-    }
-}
-
-impl From<UnseenName> for UnseenPolicy {
-    fn from(name: UnseenName) -> Self {
-        match name {
-            UnseenName::Refuse => Self::Refuse,
-            UnseenName::Zeros => Self::Zeros,
-        }
     }
 }
 
@@ -479,11 +455,13 @@ macro_rules! as_text {
     };
 }
 
-as_text!(Delimiter, NetworkShape);
+as_text!(Delimiter, DeviceName, NetworkShape, PriorName);
 
 impl SettingValue for Delimiter {}
+impl SettingValue for DeviceName {}
 impl SettingValue for NetworkShape {}
 impl SettingValue for NoisePrecision {}
+impl SettingValue for PriorName {}
 impl SettingValue for PriorPrecision {}
 impl SettingValue for TargetColumns {}
 impl SettingValue for Words {}
