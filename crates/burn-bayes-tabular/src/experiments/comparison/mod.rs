@@ -360,6 +360,11 @@ mod tests {
         }
     }
 
+    fn compared(records: &[Record]) -> Comparison {
+        let methods = [Method::Map, Method::Vifa];
+        Comparison::of("burn-bayes compare".into(), None, &methods, records).unwrap()
+    }
+
     #[test]
     fn the_best_is_the_least_loss_or_the_most_accuracy() {
         let losses = [0.5, 0.75, 0.5, 0.75, 0.625].into_iter().zip(0..);
@@ -371,9 +376,7 @@ mod tests {
                 ]
             })
             .collect();
-        let methods = [Method::Map, Method::Vifa];
-        let comparison =
-            Comparison::of("burn-bayes compare".into(), None, &methods, &records).unwrap();
+        let comparison = compared(&records);
         let [map, vifa] = &comparison.methods[..] else {
             panic!("two methods");
         };
@@ -398,8 +401,7 @@ mod tests {
         assert!(page.contains("**0.2500 ± 0.0000**"), "{page}");
         // With few runs, equal differences may be chance.
         records.truncate(8);
-        let few = Comparison::of(String::new(), None, &methods, &records).unwrap();
-        assert_eq!(few.methods[0].scores["nll"].p_value, None);
+        assert_eq!(compared(&records).methods[0].scores["nll"].p_value, None);
     }
 
     #[test]
@@ -418,9 +420,7 @@ mod tests {
                     record("vifa", run, &[("nll", 0.0)]),
                 ]
             });
-            let methods = [Method::Map, Method::Vifa];
-            let runs: Vec<Record> = runs.collect();
-            let found = Comparison::of(String::new(), None, &methods, &runs).unwrap();
+            let found = compared(&runs.collect::<Vec<_>>());
             let mut p_values = found.methods.iter().map(|row| row.scores["nll"].p_value);
             p_values.find_map(|p_value| p_value).unwrap()
         };
@@ -442,8 +442,7 @@ mod tests {
                 record("vifa", run, &[vifa]),
             ]
         });
-        let (runs, methods) = (runs.collect::<Vec<_>>(), [Method::Map, Method::Vifa]);
-        let comparison = Comparison::of(String::new(), None, &methods, &runs).unwrap();
+        let comparison = compared(&runs.collect::<Vec<_>>());
         let [map, vifa] = &comparison.methods[..] else {
             panic!("two methods");
         };
@@ -453,12 +452,10 @@ mod tests {
 
     #[test]
     fn a_method_that_always_diverged_has_no_scores() {
-        let records = [
+        let comparison = compared(&[
             record("map", 0, &[("rmse", 0.5)]),
             record("vifa", 0, &[(DIVERGED, 1.0)]),
-        ];
-        let methods = [Method::Map, Method::Vifa];
-        let comparison = Comparison::of(String::new(), None, &methods, &records).unwrap();
+        ]);
         assert!(comparison.methods[1].scores.is_empty());
         comparison.expect_scores().unwrap();
         assert!(comparison.markdown().contains("| vifa | – | 1 | 2.00 |"));
