@@ -10,6 +10,7 @@ use super::member_disagreement::MemberScores;
 use super::regression::{
     LEVELS, QUANTILES, calibration_error, coverage, pit_counts, quantile_frequencies, selective,
 };
+use super::score::mean;
 use super::spec::scores;
 use crate::error::Result;
 use crate::predict::{CountPredictions, members};
@@ -101,7 +102,7 @@ fn count_coverage(
     let central = mixture.central_intervals(level)?;
     let masses = mixture.interval_probabilities(&central)?;
     Ok(CoverageScores {
-        expected: Some(masses.iter().sum::<f64>() / masses.len() as f64),
+        expected: Some(mean(&masses)),
         ..coverage(level, &central, counts, intervals)?
     })
 }

@@ -16,6 +16,7 @@ use std::fmt;
 
 use burn_bayes_data::Targets;
 
+use super::score::mean;
 use super::{Constant, HoldoutScore, Summary, row_costs};
 use crate::error::Result;
 use crate::predict::Predictions;
@@ -117,7 +118,7 @@ pub fn divergence(
     let is_worse = is_beyond_noise(&differences.collect::<Vec<_>>());
     Ok(is_worse.then(|| Divergence::WorseThanConstant {
         nll: cost,
-        constant: baseline.iter().sum::<f64>() / baseline.len() as f64,
+        constant: mean(&baseline),
         constant_name: match constant {
             Predictions::Classes(_) => "the class frequencies of the training rows",
             Predictions::Counts(_) => "the mean count of the training rows as a constant rate",

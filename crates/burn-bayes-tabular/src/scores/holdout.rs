@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use burn_bayes::eval::{LabelledProbabilities, accuracy, rmse};
 use burn_bayes_data::Targets;
 
+use super::score::mean;
 use super::{NLL, divergence, row_costs};
 use crate::error::{Result, TabularError};
 use crate::predict::{Predictions, TargetPredictions, mismatched};
@@ -129,10 +130,6 @@ fn error(predictions: &Predictions, targets: &Targets) -> Result<f64> {
         }
         _ => Err(mismatched(predictions)),
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]

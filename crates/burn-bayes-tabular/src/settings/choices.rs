@@ -254,29 +254,6 @@ impl NoisePrecision {
     pub const LEARNED: Self = Self::Learned(LearnedWord::Learned);
 }
 
-impl FromStr for NoisePrecision {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "learned" => Ok(Self::LEARNED),
-            _ => text
-                .parse()
-                .map(Self::Given)
-                .map_err(|_| format!("`{text}` is neither a number nor `learned`")),
-        }
-    }
-}
-
-impl fmt::Display for NoisePrecision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Given(precision) => precision.fmt(f),
-            Self::Learned(_) => f.write_str("learned"),
-        }
-    }
-}
-
 /// The precision of the prior over the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
@@ -326,31 +303,45 @@ impl From<f64> for PriorPrecision {
     }
 }
 
-impl FromStr for PriorPrecision {
-    type Err = String;
+/// The texts of a number, or of one of these words.
+macro_rules! number_or {
+    ($type:ident, $listed:literal, $($word:literal = $variant:ident($value:path)),+) => {
+        impl FromStr for $type {
+            type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::AUTO),
-            "learned" => Ok(Self::Learned(PriorLearning::Learned)),
-            "learned-per-layer" => Ok(Self::Learned(PriorLearning::LearnedPerLayer)),
-            _ => text.parse().map(Self::Given).map_err(|_| {
-                format!("`{text}` is neither a number nor `auto`, `learned` or `learned-per-layer`")
-            }),
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text {
+                    $($word => Ok(Self::$variant($value)),)+
+                    _ => text.parse().map(Self::Given).map_err(|_| {
+                        format!("`{text}` is neither a number nor {}", $listed)
+                    }),
+                }
+            }
         }
-    }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    Self::Given(number) => number.fmt(f),
+                    $(Self::$variant($value) => f.write_str($word),)+
+                }
+            }
+        }
+    };
 }
 
-impl fmt::Display for PriorPrecision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Given(precision) => precision.fmt(f),
-            Self::Auto(_) => f.write_str("auto"),
-            Self::Learned(PriorLearning::Learned) => f.write_str("learned"),
-            Self::Learned(PriorLearning::LearnedPerLayer) => f.write_str("learned-per-layer"),
-        }
-    }
-}
+number_or!(
+    NoisePrecision,
+    "`learned`",
+    "learned" = Learned(LearnedWord::Learned)
+);
+number_or!(
+    PriorPrecision,
+    "`auto`, `learned` or `learned-per-layer`",
+    "auto" = Auto(AutoWord::Auto),
+    "learned" = Learned(PriorLearning::Learned),
+    "learned-per-layer" = Learned(PriorLearning::LearnedPerLayer)
+);
 
 /// A column separator: one character, or `tab`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
