@@ -35,7 +35,7 @@ impl<'a> Fit<'a> {
             training_set,
             settings,
             network: training_set.network(settings, model.noise_precisions(), &device),
-            prior: prior(settings, model.learned_prior()),
+            prior: prior(settings, model.learned_prior.as_deref()),
             posterior,
         }))
     }

@@ -11,9 +11,9 @@ use burn::module::{Module, ParamGroup};
 use burn_bayes::graph::Layout;
 use burn_bayes::laplace::PriorSharing;
 
+use super::TrainedModel;
 use super::method::MethodConfig;
 use super::prior::prior;
-use super::{Motion, TrainedModel};
 use crate::error::Result;
 use crate::rows::TrainingSet;
 use crate::settings::FitSettings;
@@ -31,7 +31,7 @@ pub(crate) fn completed(
     let MethodConfig::Laplace(config) = MethodConfig::new(settings, rows, model.weights())? else {
         return Ok(model);
     };
-    let learned = model.learned_prior().map(<[f64]>::to_vec);
+    let learned = model.learned_prior.clone();
     let config = config.with_prior(prior(settings, learned.as_deref()));
     // The layout contains trainable parameters only, so the network is created on an autodiff device.
     let device = settings.device.device()?;
@@ -57,8 +57,9 @@ pub(crate) fn completed(
     let network = network.valid();
     let (target, seed) = (training_set.target().clone(), settings.seed);
     let model = TrainedModel::new(&network, Some(posterior), target, precisions, seed)?;
-    let model = model.with_linearised_predictions()?;
-    Ok(model.after_training(learned, Motion::default()))
+    let mut model = model.with_linearised_predictions()?;
+    model.learned_prior = learned;
+    Ok(model)
 }
 
 #[cfg(test)]

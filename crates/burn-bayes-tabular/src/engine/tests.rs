@@ -233,14 +233,14 @@ fn a_fit_that_is_interrupted_while_it_learns_the_prior_ends_as_an_uninterrupted_
         };
         let result = |model: &TrainedModel| match model.predict(data.features(), 20).unwrap() {
             Predictions::Reals(predictions) => {
-                let learned = model.learned_prior().unwrap().to_vec();
-                (predictions.values, learned, model.motion())
+                let learned = model.learned_prior.clone().unwrap();
+                (predictions.values, learned, model.motion)
             }
             _ => panic!("numbers were fitted"),
         };
         let expected = fit(&training_set, &settings, &mut Unobserved).unwrap();
-        assert!(expected.motion().drift.is_some_and(|drift| drift > 0.0));
-        let learned = expected.learned_prior().unwrap();
+        assert!(expected.motion.drift.is_some_and(|drift| drift > 0.0));
+        let learned = expected.learned_prior.as_ref().unwrap();
         assert_eq!(learned.len(), count);
         assert!(
             learned
@@ -268,9 +268,9 @@ fn a_model_of_an_earlier_epoch_has_the_prior_that_it_was_trained_with() {
             snapshot: &dyn Fn() -> crate::error::Result<TrainedModel>,
         ) -> ControlFlow<()> {
             let model = snapshot().unwrap();
-            let is_averaged = model.motion().fluctuation.is_some();
-            assert!(is_averaged || model.is_before_posterior());
-            self.0.push(model.learned_prior().map(<[f64]>::to_vec));
+            let is_averaged = model.motion.fluctuation.is_some();
+            assert!(is_averaged || model.is_before_posterior);
+            self.0.push(model.learned_prior.clone());
             ControlFlow::Continue(())
         }
     }

@@ -43,13 +43,15 @@ pub struct TrainedModel {
     /// β of every target on the standardised scale of the network.
     noise_precisions: Vec<f64>,
     /// α of all weights or of those of each layer; `None` if it was given, or the model was read from a file.
-    learned_prior: Option<LayerPrecisions>,
-    /// As above.
-    motion: Motion,
-    /// The learned kernel of the prior over functions; `None` without one, or if the model was read from a file.
-    kernel: Option<String>,
-    /// Whether the training had not begun to learn the posterior.
-    is_before_posterior: bool,
+    pub(crate) learned_prior: Option<LayerPrecisions>,
+    /// How far the mean still moved at the end of the training; none, as above.
+    pub(crate) motion: Motion,
+    /// The learned kernel of the prior over functions, on the standardised scales of inputs and target; `None` without one,
+    /// or if the model was read from a file.
+    pub(crate) kernel: Option<String>,
+    /// Whether the training had not begun to learn the posterior: its first stage trained the mean alone, or no iterates
+    /// were collected.
+    pub(crate) is_before_posterior: bool,
 }
 
 impl TrainedModel {
@@ -81,54 +83,6 @@ impl TrainedModel {
             kernel: None,
             is_before_posterior: false,
         })
-    }
-
-    /// The same model with what its training knows besides: the learned precisions of the prior, and the motion of the
-    /// mean.
-    pub(super) fn after_training(
-        self,
-        learned_prior: Option<LayerPrecisions>,
-        motion: Motion,
-    ) -> Self {
-        Self {
-            learned_prior,
-            motion,
-            ..self
-        }
-    }
-
-    /// The same model with the kernel of its prior over functions.
-    pub(super) fn with_kernel(self, kernel: Option<String>) -> Self {
-        Self { kernel, ..self }
-    }
-
-    /// The same model, of a training that has not begun to learn the posterior if `is_before_posterior`.
-    pub(super) fn before_posterior(self, is_before_posterior: bool) -> Self {
-        Self {
-            is_before_posterior,
-            ..self
-        }
-    }
-
-    /// Whether the training had not begun to learn the posterior: its first stage trained the mean alone, or no iterates
-    /// were collected.
-    pub(crate) fn is_before_posterior(&self) -> bool {
-        self.is_before_posterior
-    }
-
-    /// The learned kernel of the prior over functions, on the standardised scales of inputs and target.
-    pub fn kernel(&self) -> Option<&str> {
-        self.kernel.as_deref()
-    }
-
-    /// How far the mean still moved at the end of the training.
-    pub fn motion(&self) -> Motion {
-        self.motion
-    }
-
-    /// The learned precisions of the prior over the weights: one for all, or one for each layer.
-    pub fn learned_prior(&self) -> Option<&[f64]> {
-        self.learned_prior.as_deref()
     }
 
     /// The same model, predicting with the network linearised at the posterior's mean; a point estimate is

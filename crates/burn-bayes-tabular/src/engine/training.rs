@@ -295,7 +295,7 @@ impl Training<'_> {
         motion: Motion,
     ) -> Result<TrainedModel> {
         let (target, seed) = (self.training_set.target().clone(), self.settings.seed);
-        let model = TrainedModel::new(
+        let mut model = TrainedModel::new(
             &learner.network(),
             posterior,
             target,
@@ -303,8 +303,10 @@ impl Training<'_> {
             seed,
         )?;
         let kernel = self.function_prior.as_ref().map(FunctionPrior::kernel);
-        let model = model.with_kernel(kernel.map(ToString::to_string));
-        Ok(model.after_training(precisions.prior, motion))
+        model.learned_prior = precisions.prior;
+        model.motion = motion;
+        model.kernel = kernel.map(ToString::to_string);
+        Ok(model)
     }
 
     /// The error of a training that reached a non-finite number, with remedies.
@@ -460,10 +462,11 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
             loss: summary.loss,
         };
         let snapshot = || -> Result<TrainedModel> {
-            let snapshot = self.training.snapshot(model, &self.precisions)?;
+            let mut snapshot = self.training.snapshot(model, &self.precisions)?;
             let has_no_iterates =
                 snapshot.posterior().is_none() && self.training.settings.method.is_of_iterates();
-            Ok(snapshot.before_posterior(has_no_iterates || model.is_before_posterior()))
+            snapshot.is_before_posterior = has_no_iterates || model.is_before_posterior();
+            Ok(snapshot)
         };
         Ok(self.observer.epoch(&record, &snapshot))
     }

@@ -25,7 +25,7 @@ pub struct KnownRows {
     /// The cells of the column that groups the rows of conformal sets or intervals; empty without one.
     conformal_cells: Vec<String>,
     /// Number of rows left out because of missing values.
-    left_out: usize,
+    pub left_out: usize,
 }
 
 /// Predictions of a run, and their scores.
@@ -90,11 +90,6 @@ impl KnownRows {
     /// Number of rows to score.
     pub fn rows(&self) -> usize {
         self.dataset.rows()
-    }
-
-    /// Number of rows left out because of missing values.
-    pub fn left_out(&self) -> usize {
-        self.left_out
     }
 
     /// Scores a run on these rows; `positive` is the positive class of F1.
@@ -228,7 +223,7 @@ impl Evaluation {
         let groups = &rows.groups;
         let cells = rows.conformal_cells.iter().enumerate();
         let of_rows = conformal.groups_of(cells.map(|(row, cell)| {
-            let place = rows.inputs.places().get(row).map_or(row, |place| *place);
+            let place = rows.inputs.places.get(row).map_or(row, |place| *place);
             (place + 1, cell.as_str())
         }))?;
         let scores =

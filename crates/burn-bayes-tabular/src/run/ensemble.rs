@@ -156,7 +156,6 @@ impl EnsembleFit {
         let kept = self.ensemble(RunFolder::member)?;
         let divergence = scored.divergence()?.or(kept.divergence()?);
         let noise_precisions = kept.noise_precisions()?;
-        let members = kept.members().to_vec();
         let model = RunModel::Ensemble(scored);
         let mut plain_models = PlainModels::fit(&rows.train, &config.fit)?;
         let scores = validate(
@@ -198,7 +197,7 @@ impl EnsembleFit {
             recalibration,
             plain_models,
             kept_columns: rows.kept_columns.clone(),
-            members,
+            members: kept.members,
         };
         model_file.save(folder)?;
         Ok(FinishedFit {

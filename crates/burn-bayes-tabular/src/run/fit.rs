@@ -252,8 +252,8 @@ impl FolderFit {
             noise_precision: model
                 .noise_precisions_in_target_units()
                 .map(OneOrSeveral::from),
-            learned_prior: model.learned_prior().map(<[f64]>::to_vec),
-            kernel: model.kernel().map(str::to_owned),
+            learned_prior: model.learned_prior.clone(),
+            kernel: model.kernel.clone(),
             members: None,
             seconds: self.start.elapsed().as_secs_f64(),
             assessment,

@@ -271,7 +271,7 @@ impl RunFolder {
         let model_file = ModelFile {
             format: FORMAT,
             noise_precision: model.noise_precisions().to_vec().into(),
-            kernel: model.kernel().map(str::to_owned),
+            kernel: model.kernel.clone(),
             diverged,
             checksums: Checksums::of(read)?,
             recalibration,

@@ -89,7 +89,7 @@ pub(super) fn validate(
 
     let table = PredictionTable::new(predictions, &[])?
         .with_targets(words(&targets, target))
-        .after(inputs.places().to_vec(), inputs.kept().to_vec())?;
+        .after(inputs.places.clone(), inputs.kept.clone())?;
     let mut writer = csv::Writer::from_writer(Vec::new());
     table.write_header(&mut writer)?;
     table.write_rows(&mut writer)?;

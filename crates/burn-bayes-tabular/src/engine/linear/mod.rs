@@ -19,11 +19,11 @@ use burn_bayes::graph::Layout;
 use burn_bayes::posterior::{DenseGaussian, FormKind, NearestGaussian};
 
 use self::regression::Sums;
+use super::TrainedModel;
 use super::algorithms::weights;
 use super::likelihood::is_simple;
 use super::method::rank;
 use super::prior::bounded;
-use super::{Motion, TrainedModel};
 use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{
@@ -150,17 +150,10 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
             })
         }
     };
-    let model = TrainedModel::new(
-        &network,
-        posterior,
-        target.clone(),
-        vec![precision],
-        settings.seed,
-    )?;
-    Ok(model.after_training(
-        learned_prior.map(|precision| vec![precision]),
-        Motion::default(),
-    ))
+    let (target, precisions) = (target.clone(), vec![precision]);
+    let mut model = TrainedModel::new(&network, posterior, target, precisions, settings.seed)?;
+    model.learned_prior = learned_prior.map(|precision| vec![precision]);
+    Ok(model)
 }
 
 /// A family of Gaussians.

@@ -66,9 +66,9 @@ pub(super) fn section(
     let by_width = Groups::of_numbers(&name, &rounded.collect::<Vec<_>>())?;
     let mut blocks = vec![Block::of(&by_width, &covered)?];
     if let Some(inputs) = inputs {
-        let relevant = by_relevance(inputs.columns(), &means)?.into_iter();
+        let relevant = by_relevance(&inputs.columns, &means)?.into_iter();
         for index in relevant.take(MOST_INPUTS) {
-            let groups = groups(&inputs.columns()[index], &chosen)?;
+            let groups = groups(&inputs.columns[index], &chosen)?;
             blocks.push(Block::of(&groups, &covered)?);
         }
     }
