@@ -114,9 +114,15 @@ impl Comparison {
                 }
             })
             .collect();
-        let ratios = records.iter();
-        let ratios = ratios.filter_map(|run| run.computed.measures.get(TEST_TO_TRAIN));
-        let ratio = ratios.copied().fold(0.0, f64::max);
+        let mut ratio: f64 = 0.0;
+        for run in records {
+            let found = run.computed.measures.get(TEST_TO_TRAIN).ok_or_else(|| {
+                let problem =
+                    "a finished run lacks its number of test rows; compare without --resume";
+                TabularError::Data(problem.into())
+            })?;
+            ratio = ratio.max(*found);
+        }
         for column in ScoreSpec::compared() {
             let runs: Vec<Vec<Option<f64>>> = names
                 .iter()
