@@ -218,12 +218,11 @@ mod tests {
                 seed,
             },
             settings: serde_json::Value::Null,
-            measures: Measures::from([
+            computed: Measures::from([
                 ("loss".into(), loss),
                 ("diverged".into(), f64::from(u8::from(loss > 5.0))),
-            ]),
-            row_costs: Vec::new(),
-            left_out: None,
+            ])
+            .into(),
             seconds: 2.0,
         }
     }

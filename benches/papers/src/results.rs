@@ -52,7 +52,7 @@ impl<'a> Results<'a> {
     /// A measure of all runs that have it, the least first.
     fn sorted(&self, case: &str, method: &str, measure: &str) -> Vec<f64> {
         let records = self.of(case, method);
-        let values = records.filter_map(|record| record.measures.get(measure).copied());
+        let values = records.filter_map(|record| record.computed.measures.get(measure).copied());
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         values

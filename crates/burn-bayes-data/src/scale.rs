@@ -49,6 +49,12 @@ impl TryFrom<SavedScale> for ColumnScale {
 }
 
 impl ColumnScale {
+    /// That of a column that is not scaled.
+    pub const KEPT: Self = Self {
+        centre: 0.0,
+        spread: 1.0,
+    };
+
     /// Fits the scale of values.
     ///
     /// # Errors
@@ -233,10 +239,7 @@ impl Spread {
                 centre: self.least,
                 spread: spread(self.most - self.least),
             },
-            Scaling::Keep => ColumnScale {
-                centre: 0.0,
-                spread: 1.0,
-            },
+            Scaling::Keep => ColumnScale::KEPT,
         };
         if scale.is_sound() {
             Ok(scale)

@@ -110,23 +110,10 @@ impl Network {
 
     /// The network with other noise precisions of the targets, if its likelihood has them.
     #[must_use]
-    pub(crate) fn with_noise_precisions(mut self, precisions: &[f64]) -> Self {
-        match &mut self.likelihood {
-            Likelihood::Gaussian { noise_precision } => *noise_precision = precisions[0],
-            Likelihood::GaussianTargets { noise_precisions } => {
-                noise_precisions.copy_from_slice(precisions);
-            }
-            _ => {}
-        }
-        self
-    }
-
-    /// The noise precisions of the targets, if the likelihood has them.
-    pub(crate) fn noise_precisions(&self) -> Option<&[f64]> {
-        match &self.likelihood {
-            Likelihood::Gaussian { noise_precision } => Some(std::slice::from_ref(noise_precision)),
-            Likelihood::GaussianTargets { noise_precisions } => Some(noise_precisions),
-            _ => None,
+    pub(crate) fn with_noise_precisions(self, precisions: &[f64]) -> Self {
+        Self {
+            likelihood: self.likelihood.with_noise_precisions(precisions),
+            ..self
         }
     }
 

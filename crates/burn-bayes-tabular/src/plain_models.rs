@@ -59,17 +59,15 @@ impl PlainModels {
         })
     }
 
-    /// With the maximum a posteriori fit, if the settings ask for it.
+    /// Adds the maximum a posteriori fit, if the settings ask for it.
     ///
     /// # Errors
     /// If a setting is invalid for these rows.
-    pub(crate) fn with_map(self, train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
-        let is_compared = settings.against_map && settings.method != Method::Map;
-        let fitted = is_compared.then(|| PlainFit::of(train, &map(settings)));
-        Ok(Self {
-            map: fitted.transpose()?,
-            ..self
-        })
+    pub(crate) fn fit_map(&mut self, train: &TrainingSet, settings: &FitSettings) -> Result<()> {
+        if settings.against_map && settings.method != Method::Map {
+            self.map = Some(PlainFit::of(train, &map(settings))?);
+        }
+        Ok(())
     }
 
     /// The scores of these models beside a fit with these predictions of rows.

@@ -139,7 +139,7 @@ fn findings(results: &Results<'_>) -> Vec<Finding> {
     for method in [PLAIN, SWAG] {
         let costs: Vec<&[f64]> = results
             .of(TEST, method)
-            .map(|record| &record.row_costs[..])
+            .map(|record| &record.computed.row_costs[..])
             .collect();
         let nll = mixed_nll(&costs).filter(|_| costs.len() > 1);
         findings.push(Finding::at_most(

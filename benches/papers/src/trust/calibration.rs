@@ -152,10 +152,7 @@ impl Problem {
             ),
             Kind::Linear | Kind::Trained => (
                 Targets::Real(vec![0.0; ROWS]),
-                Target::Real(ColumnScale {
-                    centre: 0.0,
-                    spread: 1.0,
-                }),
+                Target::Real(ColumnScale::KEPT),
             ),
         };
         let rows = TrainingSet::new(&Dataset::new(features, targets)?, target)?;

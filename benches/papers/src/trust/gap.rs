@@ -221,10 +221,10 @@ impl Known {
     /// Means and epistemic deviations of the function on the grid.
     pub(super) fn predict(&self, fits: Fits, seed: u64) -> Result<[Vec<f64>; 2]> {
         let mut all = RealPredictions {
+            kind: NoiseDeviations::PerMember(vec![NOISE_DEVIATION]),
             draws: 0,
             members: Vec::new(),
-            means: Vec::new(),
-            noise: NoiseDeviations::PerMember(vec![NOISE_DEVIATION]),
+            values: Vec::new(),
         };
         for settings in fits.settings(seed) {
             let model = fit(&self.rows.train, &settings, &mut Unobserved)?;
@@ -234,7 +234,7 @@ impl Known {
             // Every fit has the same number of draws, so together they are those of the mixture.
             all.draws += one.draws;
             all.members = vec![all.draws];
-            all.means.extend(one.means);
+            all.values.extend(one.values);
         }
         let mixture = all.checked()?;
         let variances = mixture.variance_between_draws().into_iter();

@@ -7,10 +7,7 @@ use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::predict::Predictions;
 use burn_bayes_tabular::rows::{Target, TrainingSet};
 
-const KEPT: ColumnScale = ColumnScale {
-    centre: 0.0,
-    spread: 1.0,
-};
+const KEPT: ColumnScale = ColumnScale::KEPT;
 
 /// Training rows, and held-out rows with their targets.
 #[derive(Debug)]

@@ -133,7 +133,7 @@ fn within_or_not_trusted(results: &Results<'_>, claim: &str) -> Vec<Finding> {
         let cases = groups.iter().filter(|(_, other)| other == method);
         let runs = cases.flat_map(|(case, method)| results.of(case, method));
         let falls_short = runs.map(|run| {
-            let measure = |name: &str| run.measures.get(name).copied();
+            let measure = |name: &str| run.computed.measures.get(name).copied();
             let is_trusted = measure(TRUSTED).unwrap_or(1.0);
             Some(((1.0 - measure(WITHIN).unwrap_or(0.0)) * is_trusted, 0.0))
         });

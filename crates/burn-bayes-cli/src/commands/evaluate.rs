@@ -82,8 +82,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             conformal_by,
         )
     })?;
-    if rows.left_out() > 0 {
-        let (usable, all) = (rows.rows(), rows.rows() + rows.left_out());
+    if rows.left_out > 0 {
+        let (usable, all) = (rows.rows(), rows.rows() + rows.left_out);
         tell(format_args!(
             "{usable} of {all} rows are scored; the others have missing values"
         ));

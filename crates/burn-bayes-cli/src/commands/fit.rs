@@ -111,8 +111,8 @@ fn finished(fit: FolderFit) -> Result<FinishedFit> {
 
 /// Fits the members that are not finished, one after the other, and scores the ensemble.
 fn finished_ensemble(fit: EnsembleFit) -> Result<FinishedFit> {
-    for (place, name) in fit.fits().into_iter().enumerate() {
-        let Some(member) = fit.fit(place)? else {
+    for (place, name) in fit.fits.names().into_iter().enumerate() {
+        let Some(member) = fit.fits.fit(place)? else {
             tell(format_args!("{name} is finished"));
             continue;
         };

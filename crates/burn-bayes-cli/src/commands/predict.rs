@@ -79,10 +79,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let run = super::loaded(&folder, arguments.device)?;
     let request = arguments.request();
     let predictor = RowPredictor::new(&folder, &run, &request)?;
-    if let Some(decision) = predictor.decision() {
+    if let Some(decision) = &predictor.decision {
         tell_promise(decision, arguments.confidence);
     }
-    if let Some(conformal) = predictor.conformal() {
+    if let Some(conformal) = &predictor.conformal {
         tell(conformal.guarantee());
     }
     expect_another(arguments, &folder)?;

@@ -18,7 +18,7 @@ use super::training::{Checkpoint, Learner, Training};
 use super::{Observer, TrainedModel};
 use crate::error::Result;
 use crate::network::{LayerSizes, Network};
-use crate::rows::Target;
+use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, OptimizerName, refused};
 
 /// The random stream of the initial weights.
@@ -32,14 +32,9 @@ pub(super) fn train(
     checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<TrainedModel> {
-    let network = network(
-        training.settings,
-        training.training_set.width(),
-        training.training_set.target(),
-        &training.noise_precisions,
-        &training.device,
-    );
     let (settings, rows) = (training.settings, training.training_set.rows());
+    let (precisions, device) = (&training.precisions.noise, &training.device);
+    let network = training.training_set.network(settings, precisions, device);
     let config = MethodConfig::new(settings, rows, network.num_params())?;
     // A checkpoint has the weights.
     let network = match checkpoint {
@@ -83,6 +78,24 @@ pub fn network(
         Target::Real(_) | Target::Classes(_) | Target::Several(_) => 0.0,
     };
     Network::new(&settings.model, ends, likelihood, noise, device).with_offset(offset)
+}
+
+impl TrainingSet {
+    /// The initial network of a fit to these rows.
+    pub(super) fn network(
+        &self,
+        settings: &FitSettings,
+        noise_precisions: &[f64],
+        device: &Device,
+    ) -> Network {
+        network(
+            settings,
+            self.width(),
+            self.target(),
+            noise_precisions,
+            device,
+        )
+    }
 }
 
 /// D, the number of weights of the network.

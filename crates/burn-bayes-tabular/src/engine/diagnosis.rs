@@ -268,7 +268,7 @@ pub fn diagnose(
         scale_gain,
         standard_error,
         weights,
-        motion: model.motion(),
+        motion: model.motion,
         cure: cure.map(Into::into),
         importance,
     }))

@@ -3,7 +3,6 @@
 use burn_bayes::{FactorPosterior, Prior};
 
 use super::TrainedModel;
-use super::algorithms::network;
 use super::prior::prior;
 use crate::error::Result;
 use crate::network::Network;
@@ -31,18 +30,12 @@ impl<'a> Fit<'a> {
         let Some(posterior) = model.posterior().filter(|_| !is_linearised) else {
             return Ok(None);
         };
-        let network = network(
-            settings,
-            training_set.width(),
-            training_set.target(),
-            model.noise_precisions(),
-            &settings.device.device()?.autodiff(),
-        );
+        let device = settings.device.device()?.autodiff();
         Ok(Some(Self {
             training_set,
             settings,
-            network,
-            prior: prior(settings, model.learned_prior()),
+            network: training_set.network(settings, model.noise_precisions(), &device),
+            prior: prior(settings, model.learned_prior.as_deref()),
             posterior,
         }))
     }

@@ -392,7 +392,7 @@ mod tests {
                 panic!("classes were fitted");
             };
             let mean = |row: usize| {
-                let at = |draw: usize| found.probabilities[(draw * INPUTS.len() + row) * 2 + 1];
+                let at = |draw: usize| found.values[(draw * INPUTS.len() + row) * 2 + 1];
                 (0..found.draws).map(at).sum::<f64>() / found.draws as f64
             };
             [0, 1, 2, 3].map(mean)

@@ -11,10 +11,9 @@ use burn::module::{Module, ParamGroup};
 use burn_bayes::graph::Layout;
 use burn_bayes::laplace::PriorSharing;
 
-use super::algorithms::network;
+use super::TrainedModel;
 use super::method::MethodConfig;
 use super::prior::prior;
-use super::{Motion, TrainedModel};
 use crate::error::Result;
 use crate::rows::TrainingSet;
 use crate::settings::FitSettings;
@@ -32,18 +31,11 @@ pub(crate) fn completed(
     let MethodConfig::Laplace(config) = MethodConfig::new(settings, rows, model.weights())? else {
         return Ok(model);
     };
-    let learned = model.learned_prior().map(<[f64]>::to_vec);
+    let learned = model.learned_prior.clone();
     let config = config.with_prior(prior(settings, learned.as_deref()));
     // The layout contains trainable parameters only, so the network is created on an autodiff device.
     let device = settings.device.device()?;
-    let (width, target) = (training_set.width(), training_set.target());
-    let network = network(
-        settings,
-        width,
-        target,
-        &precisions,
-        &device.clone().autodiff(),
-    );
+    let network = training_set.network(settings, &precisions, &device.clone().autodiff());
     let layout = Layout::new(&network, &ParamGroup::all())?;
     let network = layout.write(network, layout.flatten(model.network())?)?;
     let rows: Vec<usize> = (0..rows).collect();
@@ -63,10 +55,11 @@ pub(crate) fn completed(
     };
     let posterior = fit.posterior()?;
     let network = network.valid();
-    let seed = settings.seed;
-    let model = TrainedModel::new(&network, Some(posterior), target.clone(), precisions, seed)?;
-    let model = model.with_linearised_predictions()?;
-    Ok(model.after_training(learned, Motion::default()))
+    let (target, seed) = (training_set.target().clone(), settings.seed);
+    let model = TrainedModel::new(&network, Some(posterior), target, precisions, seed)?;
+    let mut model = model.with_linearised_predictions()?;
+    model.learned_prior = learned;
+    Ok(model)
 }
 
 #[cfg(test)]
@@ -103,11 +96,7 @@ mod tests {
     fn training_set() -> (Dataset, TrainingSet) {
         let features = Features::new(ROWS, WIDTH, normals(0, ROWS * WIDTH)).unwrap();
         let data = Dataset::new(features, Targets::Real(normals(1, ROWS))).unwrap();
-        let scale = ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        };
-        let training_set = TrainingSet::new(&data, Target::Real(scale)).unwrap();
+        let training_set = TrainingSet::new(&data, Target::Real(ColumnScale::KEPT)).unwrap();
         (data, training_set)
     }
 

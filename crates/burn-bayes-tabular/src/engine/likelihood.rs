@@ -169,7 +169,7 @@ mod tests {
         let Predictions::Reals(found) = predicted(&model, &rows) else {
             panic!("numbers were fitted");
         };
-        let NoiseDeviations::PerPrediction(deviations) = &found.noise else {
+        let NoiseDeviations::PerPrediction(deviations) = &found.kind else {
             panic!("the noise is that of each row");
         };
         let mixture = found.checked().unwrap();
@@ -227,10 +227,7 @@ mod tests {
     #[test]
     fn a_likelihood_of_other_targets_is_refused_and_an_order_by_names_warned_of() {
         let classes = |names: [&str; 2]| Target::Classes(names.map(String::from).to_vec());
-        let real = Target::Real(ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        });
+        let real = Target::Real(ColumnScale::KEPT);
         let settings = |likelihood| FitSettings {
             likelihood: Some(likelihood),
             ..FitSettings::default()

@@ -43,6 +43,7 @@ pub use process_comparison::{ProcessComparison, ProcessDistance, compare_with_pr
 pub use trained_model::TrainedModel;
 pub(crate) use trained_model::in_target_units;
 pub use training::Checkpoint;
+pub(crate) use training::Precisions;
 use training::Training;
 
 use crate::error::Result;
@@ -177,21 +178,17 @@ fn trained(
     }
     let learned = function_prior::learned(training_set, settings)?;
     let precisions = match (&checkpoint, &learned) {
-        (Some(checkpoint), _) => checkpoint.noise_precisions.clone(),
-        (None, Some(learned)) => vec![learned.noise_variance.recip()],
-        (None, None) => noise::initial(training_set, settings)?,
+        (Some(checkpoint), _) => checkpoint.precisions.clone(),
+        (None, learned) => Precisions {
+            noise: match learned {
+                Some(learned) => vec![learned.noise_variance.recip()],
+                None => noise::initial(training_set, settings)?,
+            },
+            prior: None,
+        },
     };
-    let learned_prior = checkpoint
-        .as_ref()
-        .and_then(|checkpoint| checkpoint.learned_prior.clone());
     let function_prior = learned.map(|learned| learned.prior);
-    let training = Training::new(
-        training_set,
-        settings,
-        precisions,
-        learned_prior,
-        function_prior,
-    )?;
+    let training = Training::new(training_set, settings, precisions, function_prior)?;
     let model = algorithms::train(&training, checkpoint, observer)?;
     completed(training_set, settings, model)
 }

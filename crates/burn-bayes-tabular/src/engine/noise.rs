@@ -174,7 +174,7 @@ pub(super) fn relative_length(training_set: &TrainingSet, settings: &FitSettings
 
 #[cfg(test)]
 mod tests {
-    use burn_bayes_data::gap_regression;
+    use burn_bayes_data::{ColumnScale, gap_regression};
 
     use super::*;
     use crate::rows::Target;
@@ -184,11 +184,7 @@ mod tests {
         let settings = FitSettings::default();
         let splits = |rows: usize| {
             let data = gap_regression(rows, 0.1, 3).unwrap();
-            let kept = burn_bayes_data::ColumnScale {
-                centre: 0.0,
-                spread: 1.0,
-            };
-            let training_set = TrainingSet::new(&data, Target::Real(kept)).unwrap();
+            let training_set = TrainingSet::new(&data, Target::Real(ColumnScale::KEPT)).unwrap();
             LearnedNoise::splits(&training_set, &settings).unwrap()
         };
         for rows in [10, 42, 99] {

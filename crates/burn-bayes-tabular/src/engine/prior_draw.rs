@@ -4,7 +4,6 @@ use burn::module::{Module, ParamGroup};
 use burn_bayes::Noise;
 use burn_bayes::graph::Layout;
 
-use super::algorithms::network;
 use super::noise::initial;
 use super::prior::prior;
 use crate::error::Result;
@@ -20,13 +19,8 @@ pub(crate) fn prior_draw(
     noise: Noise,
 ) -> Result<Network> {
     let device = settings.device.device()?;
-    let network = network(
-        settings,
-        training_set.width(),
-        training_set.target(),
-        &initial(training_set, settings)?,
-        &device.clone().autodiff(),
-    );
+    let precisions = initial(training_set, settings)?;
+    let network = training_set.network(settings, &precisions, &device.clone().autodiff());
     let layout = Layout::new(&network, &ParamGroup::all())?;
     let deviations = prior(settings, None)
         .resolve(&layout)?
@@ -48,11 +42,7 @@ mod tests {
     fn weights_have_the_variances_of_the_prior() {
         let features = Features::new(1, 40, vec![0.0; 40]).unwrap();
         let dataset = Dataset::new(features, Targets::Real(vec![0.0])).unwrap();
-        let scale = ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        };
-        let rows = TrainingSet::new(&dataset, Target::Real(scale)).unwrap();
+        let rows = TrainingSet::new(&dataset, Target::Real(ColumnScale::KEPT)).unwrap();
         let settings = FitSettings {
             model: "linear".parse().unwrap(),
             prior_precision: 4.0.into(),

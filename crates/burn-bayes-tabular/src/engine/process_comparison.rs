@@ -122,10 +122,8 @@ pub fn compare_with_process(
     settings: &FitSettings,
     model: &TrainedModel,
 ) -> Result<Option<ProcessComparison>> {
-    let Some(kernel) = model
-        .kernel()
-        .filter(|_| training_set.rows() <= MOST_POINTS)
-    else {
+    let kernel = model.kernel.as_ref();
+    let Some(kernel) = kernel.filter(|_| training_set.rows() <= MOST_POINTS) else {
         return Ok(None);
     };
     let process = GaussianProcess::new(kernel.parse()?, model.noise_precisions()[0].recip())?;

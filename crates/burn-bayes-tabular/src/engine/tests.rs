@@ -20,11 +20,7 @@ fn moons(seed: u64) -> (Dataset, TrainingSet) {
 
 fn gap() -> (Dataset, TrainingSet) {
     let data = gap_regression(100, 0.1, 3).unwrap();
-    let scale = ColumnScale {
-        centre: 0.0,
-        spread: 1.0,
-    };
-    let training_set = TrainingSet::new(&data, Target::Real(scale)).unwrap();
+    let training_set = TrainingSet::new(&data, Target::Real(ColumnScale::KEPT)).unwrap();
     (data, training_set)
 }
 
@@ -44,7 +40,7 @@ fn settings(method: Method) -> FitSettings {
 
 fn probabilities(model: &TrainedModel, data: &Dataset) -> Vec<f64> {
     match model.predict(data.features(), 20).unwrap() {
-        Predictions::Classes(predictions) => predictions.probabilities,
+        Predictions::Classes(predictions) => predictions.values,
         _ => panic!("classes were fitted"),
     }
 }
@@ -111,10 +107,6 @@ fn the_noise_is_learnt_from_rows_that_were_held_out() {
 fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
     let (data, _) = gap();
     let targets = data.targets().as_real().unwrap();
-    let scale = ColumnScale {
-        centre: 0.0,
-        spread: 1.0,
-    };
     let settings = FitSettings {
         noise_precision: NoisePrecision::LEARNED,
         epochs: Some(2),
@@ -123,7 +115,7 @@ fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
     for size in [1e-4, 1e5] {
         let sized = targets.iter().map(|target| size * target).collect();
         let sized = Dataset::new(data.features().clone(), Targets::Real(sized)).unwrap();
-        let training_set = TrainingSet::new(&sized, Target::Real(scale)).unwrap();
+        let training_set = TrainingSet::new(&sized, Target::Real(ColumnScale::KEPT)).unwrap();
         let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
         let deviation = training_set.target_deviations().unwrap()[0];
         assert!((deviation / size - 1.12).abs() < 0.01, "{deviation}");
@@ -241,14 +233,14 @@ fn a_fit_that_is_interrupted_while_it_learns_the_prior_ends_as_an_uninterrupted_
         };
         let result = |model: &TrainedModel| match model.predict(data.features(), 20).unwrap() {
             Predictions::Reals(predictions) => {
-                let learned = model.learned_prior().unwrap().to_vec();
-                (predictions.means, learned, model.motion())
+                let learned = model.learned_prior.clone().unwrap();
+                (predictions.values, learned, model.motion)
             }
             _ => panic!("numbers were fitted"),
         };
         let expected = fit(&training_set, &settings, &mut Unobserved).unwrap();
-        assert!(expected.motion().drift.is_some_and(|drift| drift > 0.0));
-        let learned = expected.learned_prior().unwrap();
+        assert!(expected.motion.drift.is_some_and(|drift| drift > 0.0));
+        let learned = expected.learned_prior.as_ref().unwrap();
         assert_eq!(learned.len(), count);
         assert!(
             learned
@@ -276,9 +268,9 @@ fn a_model_of_an_earlier_epoch_has_the_prior_that_it_was_trained_with() {
             snapshot: &dyn Fn() -> crate::error::Result<TrainedModel>,
         ) -> ControlFlow<()> {
             let model = snapshot().unwrap();
-            let is_averaged = model.motion().fluctuation.is_some();
-            assert!(is_averaged || model.is_before_posterior());
-            self.0.push(model.learned_prior().map(<[f64]>::to_vec));
+            let is_averaged = model.motion.fluctuation.is_some();
+            assert!(is_averaged || model.is_before_posterior);
+            self.0.push(model.learned_prior.clone());
             ControlFlow::Continue(())
         }
     }
@@ -319,7 +311,7 @@ fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_
     let predictions = |model: &TrainedModel| match model.predict(data.features(), 20).unwrap() {
         Predictions::Reals(predictions) => {
             let deviation = predictions.noise_deviation();
-            (predictions.means, deviation)
+            (predictions.values, deviation)
         }
         _ => panic!("numbers were fitted"),
     };
@@ -358,11 +350,7 @@ fn a_fit_that_is_interrupted_while_it_learns_the_noise_ends_as_an_uninterrupted_
 #[test]
 fn with_few_rows_the_noise_is_learned_before_the_fit_which_can_be_interrupted() {
     let data = gap_regression(40, 0.1, 3).unwrap();
-    let scale = ColumnScale {
-        centre: 0.0,
-        spread: 1.0,
-    };
-    let training_set = TrainingSet::new(&data, Target::Real(scale)).unwrap();
+    let training_set = TrainingSet::new(&data, Target::Real(ColumnScale::KEPT)).unwrap();
     for method in [Method::Vifa, Method::Swag, Method::Map] {
         let settings = FitSettings {
             noise_precision: NoisePrecision::LEARNED,

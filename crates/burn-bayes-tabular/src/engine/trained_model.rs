@@ -43,13 +43,15 @@ pub struct TrainedModel {
     /// β of every target on the standardised scale of the network.
     noise_precisions: Vec<f64>,
     /// α of all weights or of those of each layer; `None` if it was given, or the model was read from a file.
-    learned_prior: Option<LayerPrecisions>,
-    /// As above.
-    motion: Motion,
-    /// The learned kernel of the prior over functions; `None` without one, or if the model was read from a file.
-    kernel: Option<String>,
-    /// Whether the training had not begun to learn the posterior.
-    is_before_posterior: bool,
+    pub(crate) learned_prior: Option<LayerPrecisions>,
+    /// How far the mean still moved at the end of the training; none, as above.
+    pub(crate) motion: Motion,
+    /// The learned kernel of the prior over functions, on the standardised scales of inputs and target; `None` without one,
+    /// or if the model was read from a file.
+    pub(crate) kernel: Option<String>,
+    /// Whether the training had not begun to learn the posterior: its first stage trained the mean alone, or no iterates
+    /// were collected.
+    pub(crate) is_before_posterior: bool,
 }
 
 impl TrainedModel {
@@ -81,54 +83,6 @@ impl TrainedModel {
             kernel: None,
             is_before_posterior: false,
         })
-    }
-
-    /// The same model with what its training knows besides: the learned precisions of the prior, and the motion of the
-    /// mean.
-    pub(super) fn after_training(
-        self,
-        learned_prior: Option<LayerPrecisions>,
-        motion: Motion,
-    ) -> Self {
-        Self {
-            learned_prior,
-            motion,
-            ..self
-        }
-    }
-
-    /// The same model with the kernel of its prior over functions.
-    pub(super) fn with_kernel(self, kernel: Option<String>) -> Self {
-        Self { kernel, ..self }
-    }
-
-    /// The same model, of a training that has not begun to learn the posterior if `is_before_posterior`.
-    pub(super) fn before_posterior(self, is_before_posterior: bool) -> Self {
-        Self {
-            is_before_posterior,
-            ..self
-        }
-    }
-
-    /// Whether the training had not begun to learn the posterior: its first stage trained the mean alone, or no iterates
-    /// were collected.
-    pub(crate) fn is_before_posterior(&self) -> bool {
-        self.is_before_posterior
-    }
-
-    /// The learned kernel of the prior over functions, on the standardised scales of inputs and target.
-    pub fn kernel(&self) -> Option<&str> {
-        self.kernel.as_deref()
-    }
-
-    /// How far the mean still moved at the end of the training.
-    pub fn motion(&self) -> Motion {
-        self.motion
-    }
-
-    /// The learned precisions of the prior over the weights: one for all, or one for each layer.
-    pub fn learned_prior(&self) -> Option<&[f64]> {
-        self.learned_prior.as_deref()
     }
 
     /// The same model, predicting with the network linearised at the posterior's mean; a point estimate is
@@ -172,7 +126,7 @@ impl TrainedModel {
 
     /// The noise precision of every target in its own unit; `None` for classes, and if the network predicts the noise.
     pub fn noise_precisions_in_target_units(&self) -> Option<Vec<f64>> {
-        self.network.noise_precisions()?;
+        self.network.likelihood().noise_precisions()?;
         in_target_units(&self.noise_precisions, &self.target)
     }
 
@@ -196,11 +150,9 @@ impl TrainedModel {
         let draws = self.draws(draws);
         Ok(match &self.target {
             Target::Real(scale) => Predictions::Reals(self.reals(*scale, 0, &outputs, draws)),
-            Target::Counts { .. } => Predictions::Counts(CountPredictions {
-                draws,
-                members: vec![draws],
-                rates: rates(&outputs)?,
-            }),
+            Target::Counts { .. } => {
+                Predictions::Counts(CountPredictions::new((), draws, rates(&outputs)?))
+            }
             Target::Classes(classes) => {
                 let (rows, count) = (rows.rows(), classes.len());
                 let probabilities = match (rows, self.network.likelihood()) {
@@ -210,12 +162,7 @@ impl TrainedModel {
                         DrawProbabilities::from_logits(&outputs, draws, rows, count)?.into_values()
                     }
                 };
-                Predictions::Classes(ClassPredictions {
-                    classes: classes.clone(),
-                    draws,
-                    members: vec![draws],
-                    probabilities,
-                })
+                Predictions::Classes(ClassPredictions::new(classes.clone(), draws, probabilities))
             }
             Target::Several(targets) => {
                 let logits = |place| outputs.iter().skip(place).step_by(targets.len());
@@ -266,12 +213,11 @@ impl TrainedModel {
                 NoiseDeviations::PerMember(vec![deviation])
             }
         };
-        RealPredictions {
-            draws,
-            members: vec![draws],
-            means: column(place).map(|&mean| scale.undo(mean)).collect(),
+        RealPredictions::new(
             noise,
-        }
+            draws,
+            column(place).map(|&mean| scale.undo(mean)).collect(),
+        )
     }
 
     /// The outputs of the network, `[draws, rows, outputs]`, on the standardised scale.
@@ -352,14 +298,13 @@ fn labels<'a>(
     draws: usize,
 ) -> Predictions {
     let probability = |logit: f64| 1.0 / (1.0 + (-logit).exp());
-    Predictions::Classes(ClassPredictions {
+    Predictions::Classes(ClassPredictions::new(
         classes,
         draws,
-        members: vec![draws],
-        probabilities: logits
+        logits
             .flat_map(|&logit| [probability(-logit), probability(logit)])
             .collect(),
-    })
+    ))
 }
 
 /// The probabilities of ordered classes, from the logits of going on to the next, in double precision.

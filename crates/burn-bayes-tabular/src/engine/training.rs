@@ -34,14 +34,20 @@ const SHUFFLING: u64 = 0x7368_7566;
 pub struct Checkpoint {
     /// Number of completed epochs.
     pub(crate) epochs: usize,
-    /// β of every target on the standardised scale of the network.
-    pub(crate) noise_precisions: Vec<f64>,
-    /// α of the weights, if it is learned and has been estimated.
-    pub(crate) learned_prior: Option<LayerPrecisions>,
+    pub(crate) precisions: Precisions,
     /// The posterior's mean before the last quarter of the epochs, after it has begun.
     pub(crate) earlier_mean: Option<Vec<f32>>,
     /// The state of the current training.
     pub(crate) state: train::Checkpoint,
+}
+
+/// What a training may learn besides the weights.
+#[derive(Clone, Debug)]
+pub(crate) struct Precisions {
+    /// β of every target on the standardised scale of the network.
+    pub(crate) noise: Vec<f64>,
+    /// α of the weights, if it is learned and has been estimated.
+    pub(crate) prior: Option<LayerPrecisions>,
 }
 
 /// A trainable model: a network, or a posterior over its weights.
@@ -127,14 +133,12 @@ where
 pub(super) struct Training<'a> {
     pub(super) training_set: &'a TrainingSet,
     pub(super) settings: &'a FitSettings,
-    /// β of every target at the start.
-    pub(super) noise_precisions: Vec<f64>,
+    /// Those at the start.
+    pub(super) precisions: Precisions,
     /// The rows held out while β is learned.
     learned_noise: Option<LearnedNoise>,
     /// The splits of trainings in which β is learned before this one.
     noise_folds: Vec<LearnedNoise>,
-    /// α at the start, if it is learned and has been estimated.
-    first_prior: Option<LayerPrecisions>,
     learned_prior: Option<LearnedPrior>,
     pub(super) function_prior: Option<FunctionPrior>,
     pub(super) device: Device,
@@ -144,8 +148,7 @@ impl<'a> Training<'a> {
     pub(super) fn new(
         training_set: &'a TrainingSet,
         settings: &'a FitSettings,
-        noise_precisions: Vec<f64>,
-        first_prior: Option<LayerPrecisions>,
+        precisions: Precisions,
         function_prior: Option<FunctionPrior>,
     ) -> Result<Self> {
         let mut noise_folds = LearnedNoise::splits(training_set, settings)?;
@@ -156,10 +159,9 @@ impl<'a> Training<'a> {
         Ok(Self {
             training_set,
             settings,
-            noise_precisions,
+            precisions,
             learned_noise,
             noise_folds,
-            first_prior,
             learned_prior: LearnedPrior::new(settings, training_set.rows()),
             function_prior,
             device: settings.device.device()?.autodiff(),
@@ -187,15 +189,15 @@ impl Training<'_> {
         checkpoint: Option<Checkpoint>,
         observer: &mut dyn Observer,
     ) -> Result<TrainedModel> {
-        let learner = match &self.first_prior {
+        let learner = match &self.precisions.prior {
             Some(learned) => learner.with_prior(&prior(self.settings, Some(learned)))?,
             None => learner,
         };
-        let mut noise_precisions = self.noise_precisions.clone();
+        let mut precisions = self.precisions.clone();
         if !self.noise_folds.is_empty() && checkpoint.is_none() {
-            noise_precisions = self.noise_of_folds(&learner, &optimizer, &rates, observer)?;
+            precisions.noise = self.noise_of_folds(&learner, &optimizer, &rates, observer)?;
         }
-        let learner = learner.with_noise_precisions(&noise_precisions);
+        let learner = learner.with_noise_precisions(&precisions.noise);
         let mut trainer = Trainer::new(learner, optimizer, rates)
             .without_verdict()
             .with_epochs(self.epochs());
@@ -209,8 +211,7 @@ impl Training<'_> {
         let mut watched = Watched {
             training: self,
             observer,
-            noise_precisions,
-            learned_prior: self.first_prior.clone(),
+            precisions,
             earlier_mean,
         };
         let learner = self.train(trainer, &mut watched)?;
@@ -224,8 +225,7 @@ impl Training<'_> {
             fluctuation: learner.fluctuation()?,
             drift: drift.transpose()?,
         };
-        let model = self.trained_model(&learner, posterior, watched.noise_precisions)?;
-        Ok(model.after_training(watched.learned_prior, motion))
+        self.trained_model(&learner, posterior, watched.precisions, motion)
     }
 
     /// Makes the steps that are left.
@@ -252,7 +252,7 @@ impl Training<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Vec<f64>> {
         let folds = self.noise_folds.len();
-        let mut variances = vec![0.0; self.noise_precisions.len()];
+        let mut variances = vec![0.0; self.precisions.noise.len()];
         for (fold, split) in self.noise_folds.iter().enumerate() {
             observer.learns_noise(fold, folds);
             let training = Self {
@@ -262,8 +262,7 @@ impl Training<'_> {
             let mut watched = Watched {
                 training: &training,
                 observer: &mut OnlyInterrupts(observer),
-                noise_precisions: self.noise_precisions.clone(),
-                learned_prior: self.first_prior.clone(),
+                precisions: self.precisions.clone(),
                 earlier_mean: None,
             };
             let trainer = Trainer::new(learner.clone(), optimizer.clone(), rates.clone());
@@ -271,7 +270,7 @@ impl Training<'_> {
                 trainer.without_verdict().with_epochs(split.last()),
                 &mut watched,
             )?;
-            for (variance, precision) in variances.iter_mut().zip(&watched.noise_precisions) {
+            for (variance, precision) in variances.iter_mut().zip(&watched.precisions.noise) {
                 *variance += 1.0 / (folds as f64 * precision);
             }
         }
@@ -279,36 +278,35 @@ impl Training<'_> {
     }
 
     /// The current model; a point estimate if the posterior needs more iterates.
-    fn snapshot(
-        &self,
-        learner: &impl Learner,
-        noise_precisions: &[f64],
-        learned_prior: Option<&LayerPrecisions>,
-    ) -> Result<TrainedModel> {
-        let posterior = posterior_so_far(learner)?;
+    fn snapshot(&self, learner: &impl Learner, precisions: &Precisions) -> Result<TrainedModel> {
         let motion = Motion {
             fluctuation: learner.fluctuation()?,
             drift: None,
         };
-        let model = self.trained_model(learner, posterior, noise_precisions.to_vec())?;
-        Ok(model.after_training(learned_prior.cloned(), motion))
+        let posterior = posterior_so_far(learner)?;
+        self.trained_model(learner, posterior, precisions.clone(), motion)
     }
 
     fn trained_model(
         &self,
         learner: &impl Learner,
         posterior: Option<FactorPosterior>,
-        noise_precisions: Vec<f64>,
+        precisions: Precisions,
+        motion: Motion,
     ) -> Result<TrainedModel> {
-        let model = TrainedModel::new(
+        let (target, seed) = (self.training_set.target().clone(), self.settings.seed);
+        let mut model = TrainedModel::new(
             &learner.network(),
             posterior,
-            self.training_set.target().clone(),
-            noise_precisions,
-            self.settings.seed,
+            target,
+            precisions.noise,
+            seed,
         )?;
         let kernel = self.function_prior.as_ref().map(FunctionPrior::kernel);
-        Ok(model.with_kernel(kernel.map(ToString::to_string)))
+        model.learned_prior = precisions.prior;
+        model.motion = motion;
+        model.kernel = kernel.map(ToString::to_string);
+        Ok(model)
     }
 
     /// The error of a training that reached a non-finite number, with remedies.
@@ -394,10 +392,8 @@ impl Observer for OnlyInterrupts<'_> {
 struct Watched<'a, 'b> {
     training: &'a Training<'b>,
     observer: &'a mut dyn Observer,
-    /// β of every target after the last epoch.
-    noise_precisions: Vec<f64>,
-    /// α after the last epoch.
-    learned_prior: Option<LayerPrecisions>,
+    /// Those after the last epoch.
+    precisions: Precisions,
     /// The posterior's mean before the last quarter of the epochs.
     earlier_mean: Option<Vec<f32>>,
 }
@@ -425,12 +421,10 @@ impl Watched<'_, '_> {
         let Some(learned) = learned.filter(|learned| learned.is_due(summary.epoch)) else {
             return Ok(model);
         };
-        let snapshot =
-            self.training
-                .snapshot(&model, &self.noise_precisions, self.learned_prior.as_ref());
+        let snapshot = self.training.snapshot(&model, &self.precisions);
         let estimate = snapshot.and_then(|snapshot| learned.estimate(&snapshot));
-        self.noise_precisions = estimate.map_err(Failure::Observer)?;
-        Ok(model.with_noise_precisions(&self.noise_precisions))
+        self.precisions.noise = estimate.map_err(Failure::Observer)?;
+        Ok(model.with_noise_precisions(&self.precisions.noise))
     }
 
     /// The model with the prior precision estimated after the epoch.
@@ -446,10 +440,10 @@ impl Watched<'_, '_> {
         let Some(posterior) = model.posterior()? else {
             return Ok(model);
         };
-        let precisions = learned.next(&posterior, self.learned_prior.as_deref());
+        let precisions = learned.next(&posterior, self.precisions.prior.as_deref());
         let precisions = precisions.map_err(Failure::Observer)?;
         let model = model.with_prior(&prior(self.training.settings, Some(&precisions)))?;
-        self.learned_prior = Some(precisions);
+        self.precisions.prior = Some(precisions);
         Ok(model)
     }
 }
@@ -468,14 +462,11 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
             loss: summary.loss,
         };
         let snapshot = || -> Result<TrainedModel> {
-            let learned_prior = self.learned_prior.as_ref();
-            let noise_precisions = &self.noise_precisions;
-            let snapshot = self
-                .training
-                .snapshot(model, noise_precisions, learned_prior)?;
+            let mut snapshot = self.training.snapshot(model, &self.precisions)?;
             let has_no_iterates =
                 snapshot.posterior().is_none() && self.training.settings.method.is_of_iterates();
-            Ok(snapshot.before_posterior(has_no_iterates || model.is_before_posterior()))
+            snapshot.is_before_posterior = has_no_iterates || model.is_before_posterior();
+            Ok(snapshot)
         };
         Ok(self.observer.epoch(&record, &snapshot))
     }
@@ -506,8 +497,7 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
         let epochs = state.step as usize / training.epoch_steps();
         let checkpoint = Checkpoint {
             epochs,
-            noise_precisions: self.noise_precisions.clone(),
-            learned_prior: self.learned_prior.clone(),
+            precisions: self.precisions.clone(),
             earlier_mean: self.earlier_mean.clone(),
             state,
         };

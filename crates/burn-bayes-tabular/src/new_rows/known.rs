@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{ColumnKind, CsvReader, Dataset, Features, Table, Targets};
+use burn_bayes_data::{ColumnKind, CsvReader, Dataset, Table, Targets};
 use serde::Serialize;
 
 use crate::distinct::distinct;
@@ -25,7 +25,7 @@ pub struct KnownRows {
     /// The cells of the column that groups the rows of conformal sets or intervals; empty without one.
     conformal_cells: Vec<String>,
     /// Number of rows left out because of missing values.
-    left_out: usize,
+    pub left_out: usize,
 }
 
 /// Predictions of a run, and their scores.
@@ -44,19 +44,11 @@ pub struct Evaluation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conformal: Option<ConformalScores>,
     #[serde(skip)]
-    groups: Vec<Groups>,
-    #[serde(skip)]
-    path: PathBuf,
-    #[serde(skip)]
-    features: Features,
+    rows: KnownRows,
     #[serde(skip)]
     predictions: Predictions,
     #[serde(skip)]
     targets: Targets,
-    #[serde(skip)]
-    inputs: RowInputs,
-    #[serde(skip)]
-    conformal_cells: Vec<String>,
 }
 
 impl KnownRows {
@@ -100,19 +92,13 @@ impl KnownRows {
         self.dataset.rows()
     }
 
-    /// Number of rows left out because of missing values.
-    pub fn left_out(&self) -> usize {
-        self.left_out
-    }
-
     /// Scores a run on these rows; `positive` is the positive class of F1.
     ///
     /// # Errors
     /// If a prediction is not finite, or there is no such class.
     pub fn score(self, run: &Run, draws: usize, positive: Option<&str>) -> Result<Evaluation> {
         let targets = true_targets(&self.dataset, run.model.target());
-        let features = self.dataset.into_parts().0;
-        let predictions = run.predict(&features, draws)?;
+        let predictions = run.predict(self.dataset.features(), draws)?;
         let by = self.groups.iter();
         let by = by.map(|groups| ScoresByGroup::of(groups, &predictions, &targets));
         let intervals = Intervals::Bootstrapped;
@@ -121,13 +107,9 @@ impl KnownRows {
             by: by.collect::<Result<_>>()?,
             baselines: Vec::new(),
             conformal: None,
-            groups: self.groups,
-            path: self.path,
-            features,
+            rows: self,
             predictions,
             targets,
-            inputs: self.inputs,
-            conformal_cells: self.conformal_cells,
         })
     }
 }
@@ -212,14 +194,9 @@ impl Evaluation {
         device: Option<DeviceName>,
     ) -> Result<Self> {
         let models = run.plain_models(folder, device)?;
-        let Self {
-            predictions,
-            features,
-            targets,
-            ..
-        } = &self;
+        let features = self.rows.dataset.features();
         Ok(Self {
-            baselines: models.beside(predictions, features, targets)?,
+            baselines: models.beside(&self.predictions, features, &self.targets)?,
             ..self
         })
     }
@@ -237,17 +214,18 @@ impl Evaluation {
         draws: Option<usize>,
     ) -> Result<Self> {
         let conformal = run.conformal(folder, request, draws)?;
-        let groups = &self.groups;
-        let cells = self.conformal_cells.iter().enumerate();
-        let of_rows = conformal.groups_of(cells.map(|(row, cell)| {
-            let place = self.inputs.places().get(row).map_or(row, |place| *place);
-            (place + 1, cell.as_str())
-        }))?;
         let Self {
+            rows,
             predictions,
             targets,
             ..
         } = &self;
+        let groups = &rows.groups;
+        let cells = rows.conformal_cells.iter().enumerate();
+        let of_rows = conformal.groups_of(cells.map(|(row, cell)| {
+            let place = rows.inputs.places.get(row).map_or(row, |place| *place);
+            (place + 1, cell.as_str())
+        }))?;
         let scores =
             ConformalScores::of(&conformal, of_rows.as_deref(), predictions, targets, groups)?;
         Ok(Self {
@@ -268,11 +246,11 @@ impl Evaluation {
             metrics: &run.metrics(folder)?,
             posterior: run.model.posterior(),
             rows: Some(ScoredRows {
-                part: &format!("rows of {}", self.path.display()),
+                part: &format!("rows of {}", self.rows.path.display()),
                 predictions: &self.predictions,
                 targets: &self.targets,
                 scores: &self.scores,
-                inputs: Some(&self.inputs),
+                inputs: Some(&self.rows.inputs),
                 further: FurtherScores {
                     baselines: &self.baselines,
                     by: &self.by,

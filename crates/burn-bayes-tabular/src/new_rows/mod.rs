@@ -59,8 +59,10 @@ pub struct RowPredictor<'a> {
     request: &'a PredictionRequest,
     levels: Vec<f64>,
     draws: usize,
-    decision: Option<Decision>,
-    conformal: Option<Conformal>,
+    /// The decision rule, if there is one.
+    pub decision: Option<Decision>,
+    /// The prediction sets or intervals, if they were requested.
+    pub conformal: Option<Conformal>,
     kept: Vec<String>,
 }
 
@@ -85,16 +87,6 @@ impl<'a> RowPredictor<'a> {
             levels,
             draws,
         })
-    }
-
-    /// The decision rule, if there is one.
-    pub fn decision(&self) -> Option<&Decision> {
-        self.decision.as_ref()
-    }
-
-    /// The prediction sets or intervals, if they were requested.
-    pub fn conformal(&self) -> Option<&Conformal> {
-        self.conformal.as_ref()
     }
 
     /// Opens a file of rows. The target columns are not read, and may be missing.

@@ -171,7 +171,7 @@ impl Conformal {
             (Some((groups, of_rows)), _) => {
                 let members: Vec<usize> = (0..rows).filter(|&row| of_rows[row].is_some()).collect();
                 let of_members: Vec<usize> = of_rows.iter().flatten().copied().collect();
-                let rule = |chosen: &[usize]| known.rule(Some(&pick(&members, chosen)), request);
+                let rule = |chosen: &[usize]| known.rule(&pick(&members, chosen), request);
                 let rules = Mondrian::calibrate(&of_members, rule).map_err(damaged)?;
                 for (group, name) in groups.names.iter().enumerate() {
                     let is_too_few = |rule: &Rule| rule.threshold() == f64::INFINITY;
@@ -186,7 +186,10 @@ impl Conformal {
                 Rules::ByGroup(groups, rules)
             }
             (None, Some(_)) => Rules::ByClass(known.by_class(request).map_err(damaged)?),
-            (None, None) => Rules::Together(known.rule(None, request).map_err(damaged)?),
+            (None, None) => {
+                let all: Vec<usize> = (0..rows).collect();
+                Rules::Together(known.rule(&all, request).map_err(damaged)?)
+            }
         };
         match &rules {
             Rules::Together(rule) if rule.threshold() == f64::INFINITY => {
@@ -196,12 +199,8 @@ impl Conformal {
                 let mut thresholds = rule.thresholds().iter();
                 if let Some(class) = thresholds.position(|&threshold| threshold == f64::INFINITY) {
                     let (count, name) = known.class(target, class);
-                    return Err(too_few(
-                        path,
-                        count,
-                        &format!(" of the class `{name}`"),
-                        level,
-                    ));
+                    let of_class = format!(" of the class `{name}`");
+                    return Err(too_few(path, count, &of_class, level));
                 }
             }
             _ => {}
@@ -409,13 +408,11 @@ impl Known {
         }
     }
 
-    /// The rule of these rows; `None` for all.
-    fn rule(&self, rows: Option<&[usize]>, request: &ConformalRequest) -> Result<Rule, EvalError> {
+    /// The rule of these rows.
+    fn rule(&self, rows: &[usize], request: &ConformalRequest) -> Result<Rule, EvalError> {
         let level = request.level;
         match self {
             Self::Classes(probabilities, truths) => {
-                let all: Vec<usize> = (0..truths.len()).collect();
-                let rows = rows.unwrap_or(&all);
                 let (table, truths) = (probabilities.select(rows)?, pick(truths, rows));
                 let labelled = LabelledProbabilities::new(&table, &truths)?;
                 Ok(match request.set_method.unwrap_or(SetMethod::Lac) {
@@ -427,13 +424,9 @@ impl Known {
                 })
             }
             Self::Numbers(columns) => {
-                let [mean, deviation, truth] = columns.each_ref().map(|column| match rows {
-                    Some(rows) => pick(column, rows),
-                    None => column.clone(),
-                });
-                let rule =
-                    ConformalNormalisedResidual::calibrate(&mean, &deviation, &truth, level)?;
-                Ok(Rule::Intervals(rule))
+                let [mean, deviation, truth] = columns.each_ref().map(|column| pick(column, rows));
+                ConformalNormalisedResidual::calibrate(&mean, &deviation, &truth, level)
+                    .map(Rule::Intervals)
             }
         }
     }
@@ -530,10 +523,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("validation.csv");
         std::fs::write(&path, "row,mean,std,target\n1,0,1,0.5\n2,1,2,2\n3,2,1,4\n").unwrap();
-        let target = Target::Real(ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        });
+        let target = Target::Real(ColumnScale::KEPT);
         let request = |level| ConformalRequest {
             level,
             set_method: None,
@@ -577,10 +567,7 @@ mod tests {
         let path = folder.path().join("validation.csv");
         let rows = "1,a,0,1,1\n2,a,0,1,2\n3,b,0,1,10\n4,b,0,1,20\n";
         std::fs::write(&path, format!("row,ward,mean,std,target\n{rows}")).unwrap();
-        let target = Target::Real(ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        });
+        let target = Target::Real(ColumnScale::KEPT);
         let request = |by: &str, level| ConformalRequest {
             level,
             set_method: None,

@@ -1,8 +1,8 @@
 //! Predictions under draws of the weights.
 
-use burn_bayes::eval::{DrawProbabilities, GaussianMixture, NoisePrecision};
+use burn_bayes::eval::{DrawProbabilities, GaussianMixture, NoisePrecision, PoissonMixture};
 
-use super::{CountPredictions, Moments};
+use super::{Moments, NumberMixture};
 use crate::error::{Result, TabularError};
 use crate::rows::Target;
 
@@ -31,39 +31,171 @@ pub struct TargetPredictions {
     pub predictions: Predictions,
 }
 
-/// Class probabilities for every draw and row.
+/// Predictions of one target: a number for every draw and row, or one for each class.
 #[derive(Clone, Debug)]
-pub struct ClassPredictions {
-    /// The names of the classes, in the order of the probabilities.
-    pub classes: Vec<String>,
+pub struct DrawPredictions<K> {
+    /// The names of the classes, in the order of their probabilities, or the noise of numbers.
+    pub kind: K,
     /// The number of draws.
     pub draws: usize,
     /// The number of draws of each member of an ensemble, in this order; of a single model, all.
     pub members: Vec<usize>,
-    /// `[draws, rows, classes]`, row-major.
-    pub probabilities: Vec<f64>,
+    /// `[draws, rows]`, or for classes `[draws, rows, classes]`, row-major.
+    pub values: Vec<f64>,
 }
 
-/// Means for every draw and row, and the standard deviations of the observation noise.
-#[derive(Clone, Debug)]
-pub struct RealPredictions {
-    /// The number of draws.
-    pub draws: usize,
-    /// The number of draws of each member of an ensemble, in this order; of a single model, all.
-    pub members: Vec<usize>,
-    /// `[draws, rows]`, row-major, on the target's own scale.
-    pub means: Vec<f64>,
-    /// The standard deviations of the noise, on the target's own scale.
-    pub noise: NoiseDeviations,
-}
+/// Class probabilities, with the names of the classes.
+pub type ClassPredictions = DrawPredictions<Vec<String>>;
 
-/// Standard deviations of observation noise.
+/// Means on the target's own scale, with the observation noise.
+pub type RealPredictions = DrawPredictions<NoiseDeviations>;
+
+/// Rates of Poisson distributions.
+pub type CountPredictions = DrawPredictions<()>;
+
+/// Standard deviations of observation noise, on the target's own scale.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NoiseDeviations {
     /// One for all predictions of each member of an ensemble; for a single model, one.
     PerMember(Vec<f64>),
     /// One for every draw and row, `[draws, rows]`, row-major.
     PerPrediction(Vec<f64>),
+}
+
+/// The same for all predictions of a single model.
+impl From<f64> for NoiseDeviations {
+    fn from(deviation: f64) -> Self {
+        Self::PerMember(vec![deviation])
+    }
+}
+
+/// What predictions have besides a value for every draw and row.
+pub trait Kind: Clone {
+    /// The number of values of a draw and row.
+    fn width(&self) -> usize {
+        1
+    }
+
+    /// Adds one more member of an ensemble.
+    fn append(&mut self, _member: Self) {}
+
+    /// Of some of the rows or, of a member, of one draw: `select` has the values of these.
+    fn selected(&self, _member: Option<usize>, _select: impl Fn(&[f64]) -> Vec<f64>) -> Self {
+        self.clone()
+    }
+
+    /// Of all rows from parts: `scatter` has the values of all from those of the parts.
+    fn joined(
+        parts: &[(Vec<usize>, DrawPredictions<Self>)],
+        _scatter: impl Fn(&[Vec<f64>]) -> Vec<f64>,
+    ) -> Self {
+        parts[0].1.kind.clone()
+    }
+}
+
+impl Kind for Vec<String> {
+    fn width(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Kind for () {}
+
+impl Kind for NoiseDeviations {
+    fn append(&mut self, member: Self) {
+        match (self, member) {
+            (Self::PerMember(joined), Self::PerMember(mut member))
+            | (Self::PerPrediction(joined), Self::PerPrediction(mut member)) => {
+                joined.append(&mut member);
+            }
+            _ => unreachable!("all members have the same likelihood"),
+        }
+    }
+
+    fn selected(&self, member: Option<usize>, select: impl Fn(&[f64]) -> Vec<f64>) -> Self {
+        match (self, member) {
+            (Self::PerPrediction(deviations), _) => Self::PerPrediction(select(deviations)),
+            (Self::PerMember(deviations), Some(member)) => {
+                Self::PerMember(vec![deviations[member]])
+            }
+            (per_member, None) => per_member.clone(),
+        }
+    }
+
+    fn joined(
+        parts: &[(Vec<usize>, RealPredictions)],
+        scatter: impl Fn(&[Vec<f64>]) -> Vec<f64>,
+    ) -> Self {
+        let noise = parts.iter().map(|(_, part)| part.noise_of_predictions());
+        Self::PerPrediction(scatter(&noise.collect::<Vec<_>>()))
+    }
+}
+
+impl<K: Kind> DrawPredictions<K> {
+    /// Those of a single model.
+    pub fn new(kind: impl Into<K>, draws: usize, values: Vec<f64>) -> Self {
+        Self {
+            kind: kind.into(),
+            draws,
+            members: vec![draws],
+            values,
+        }
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.values.len() / (self.draws * self.kind.width()).max(1)
+    }
+
+    /// The predictions of some of the rows.
+    pub(crate) fn of_rows(&self, rows: &[usize]) -> Self {
+        let count = self.rows();
+        let selected = |values: &[f64], width| gathered(values, count, width, rows);
+        Self {
+            kind: self.kind.selected(None, |values| selected(values, 1)),
+            values: selected(&self.values, self.kind.width()),
+            draws: self.draws,
+            members: self.members.clone(),
+        }
+    }
+
+    /// The predictions of one draw.
+    fn of_draw(&self, draw: usize) -> Self {
+        let of_draw = |values: &[f64]| {
+            let count = values.len() / self.draws.max(1);
+            values[draw * count..][..count].to_vec()
+        };
+        let member = members_of_draws(&self.members).nth(draw);
+        let kind = self
+            .kind
+            .selected(Some(member.unwrap_or_default()), of_draw);
+        Self::new(kind, 1, of_draw(&self.values))
+    }
+
+    /// Adds the draws of one more member.
+    fn join(&mut self, mut member: Self) {
+        self.draws += member.draws;
+        self.members.append(&mut member.members);
+        self.values.append(&mut member.values);
+        self.kind.append(member.kind);
+    }
+
+    /// The predictions of all rows from those of parts.
+    fn of_parts(parts: Vec<(Vec<usize>, Self)>) -> Self {
+        let count = parts.iter().map(|(rows, _)| rows.len()).sum();
+        let Self { kind, draws, .. } = &parts[0].1;
+        let scatter = |values: &[Vec<f64>], width| {
+            let rows = parts.iter().map(|(rows, _)| &rows[..]);
+            scattered(rows.zip(values), *draws, count, width)
+        };
+        let values: Vec<Vec<f64>> = parts.iter().map(|(_, part)| part.values.clone()).collect();
+        Self {
+            kind: K::joined(&parts, |values| scatter(values, 1)),
+            values: scatter(&values, kind.width()),
+            draws: *draws,
+            members: parts[0].1.members.clone(),
+        }
+    }
 }
 
 impl Predictions {
@@ -80,25 +212,11 @@ impl Predictions {
         joined.expect("an ensemble has a member")
     }
 
-    /// Adds the draws of one more member.
     fn join(&mut self, member: Self) {
         match (self, member) {
-            (Self::Classes(joined), Self::Classes(mut member)) => {
-                joined.draws += member.draws;
-                joined.members.append(&mut member.members);
-                joined.probabilities.append(&mut member.probabilities);
-            }
-            (Self::Reals(joined), Self::Reals(mut member)) => {
-                joined.draws += member.draws;
-                joined.members.append(&mut member.members);
-                joined.means.append(&mut member.means);
-                joined.noise.append(member.noise);
-            }
-            (Self::Counts(joined), Self::Counts(mut member)) => {
-                joined.draws += member.draws;
-                joined.members.append(&mut member.members);
-                joined.rates.append(&mut member.rates);
-            }
+            (Self::Classes(joined), Self::Classes(member)) => joined.join(member),
+            (Self::Reals(joined), Self::Reals(member)) => joined.join(member),
+            (Self::Counts(joined), Self::Counts(member)) => joined.join(member),
             (Self::Several(joined), Self::Several(member)) => {
                 let pairs = joined.iter_mut().zip(member);
                 pairs.for_each(|(joined, member)| joined.predictions.join(member.predictions));
@@ -113,10 +231,7 @@ impl Predictions {
             Self::Classes(predictions) => predictions.rows(),
             Self::Reals(predictions) => predictions.rows(),
             Self::Counts(predictions) => predictions.rows(),
-            Self::Several(targets) => {
-                let first = targets.first();
-                first.map_or(0, |target| target.predictions.rows())
-            }
+            Self::Several(targets) => targets.first().map_or(0, |one| one.predictions.rows()),
         }
     }
 
@@ -126,81 +241,61 @@ impl Predictions {
             Self::Classes(predictions) => predictions.draws,
             Self::Reals(predictions) => predictions.draws,
             Self::Counts(predictions) => predictions.draws,
-            Self::Several(targets) => {
-                let first = targets.first();
-                first.map_or(0, |target| target.predictions.draws())
-            }
+            Self::Several(targets) => targets.first().map_or(0, |one| one.predictions.draws()),
         }
     }
 
     /// The predictions of one draw.
     pub(crate) fn of_draw(&self, draw: usize) -> Self {
-        fn of_draw(values: &[f64], draws: usize, draw: usize) -> Vec<f64> {
-            let count = values.len() / draws.max(1);
-            values[draw * count..][..count].to_vec()
-        }
-        let (draws, members) = (1, vec![1]);
         match self {
-            Self::Classes(all) => Self::Classes(ClassPredictions {
-                classes: all.classes.clone(),
-                draws,
-                members,
-                probabilities: of_draw(&all.probabilities, all.draws, draw),
-            }),
-            Self::Reals(all) => Self::Reals(RealPredictions {
-                draws,
-                members,
-                means: of_draw(&all.means, all.draws, draw),
-                noise: match &all.noise {
-                    NoiseDeviations::PerMember(deviations) => {
-                        let member = members_of_draws(&all.members).nth(draw).unwrap_or_default();
-                        NoiseDeviations::PerMember(vec![deviations[member]])
-                    }
-                    NoiseDeviations::PerPrediction(deviations) => {
-                        NoiseDeviations::PerPrediction(of_draw(deviations, all.draws, draw))
-                    }
-                },
-            }),
-            Self::Counts(all) => Self::Counts(CountPredictions {
-                draws,
-                members,
-                rates: of_draw(&all.rates, all.draws, draw),
-            }),
+            Self::Classes(all) => Self::Classes(all.of_draw(draw)),
+            Self::Reals(all) => Self::Reals(all.of_draw(draw)),
+            Self::Counts(all) => Self::Counts(all.of_draw(draw)),
             Self::Several(targets) => Self::Several(mapped(targets, |one| one.of_draw(draw))),
         }
     }
 
+    /// The predictions of some of the rows.
+    pub(crate) fn of_rows(&self, rows: &[usize]) -> Self {
+        match self {
+            Self::Classes(all) => Self::Classes(all.of_rows(rows)),
+            Self::Reals(all) => Self::Reals(all.of_rows(rows)),
+            Self::Counts(all) => Self::Counts(all.of_rows(rows)),
+            Self::Several(targets) => Self::Several(mapped(targets, |one| one.of_rows(rows))),
+        }
+    }
+
+    /// The mixtures of numbers or counts, checked.
+    ///
+    /// # Errors
+    /// If these are predictions of classes or several targets.
+    pub(crate) fn numbers(&self) -> Result<NumberMixture<'_>> {
+        self.mixture()?.ok_or_else(|| mismatched(self))
+    }
+
     /// The moments of numbers and counts; `None` for classes and several targets, and without rows.
     pub(crate) fn moments(&self) -> Result<Option<Moments>> {
-        Ok(match self {
-            _ if self.rows() == 0 => None,
-            Self::Classes(_) | Self::Several(_) => None,
-            Self::Reals(predictions) => Some(Moments::of_numbers(&predictions.checked()?)),
-            Self::Counts(predictions) => Some(Moments::of_counts(&predictions.checked()?)),
-        })
+        let mixture = match self.rows() {
+            0 => None,
+            _ => self.mixture()?,
+        };
+        Ok(mixture.map(|mixture| mixture.moments()))
     }
 
     /// Predictions of no rows, by two members with a draw each.
     pub(crate) fn none(target: &Target) -> Self {
-        let (draws, members) = (2, vec![1, 1]);
+        fn none<K>(kind: K) -> DrawPredictions<K> {
+            DrawPredictions {
+                kind,
+                draws: 2,
+                members: vec![1, 1],
+                values: Vec::new(),
+            }
+        }
         match target {
-            Target::Classes(classes) => Self::Classes(ClassPredictions {
-                classes: classes.clone(),
-                draws,
-                members,
-                probabilities: Vec::new(),
-            }),
-            Target::Real(_) => Self::Reals(RealPredictions {
-                draws,
-                members,
-                means: Vec::new(),
-                noise: NoiseDeviations::PerPrediction(Vec::new()),
-            }),
-            Target::Counts { .. } => Self::Counts(CountPredictions {
-                draws,
-                members,
-                rates: Vec::new(),
-            }),
+            Target::Classes(classes) => Self::Classes(none(classes.clone())),
+            Target::Real(_) => Self::Reals(none(NoiseDeviations::PerPrediction(Vec::new()))),
+            Target::Counts { .. } => Self::Counts(none(())),
             Target::Several(targets) => {
                 let none = |(name, target): &(String, Target)| TargetPredictions {
                     name: name.clone(),
@@ -212,64 +307,35 @@ impl Predictions {
         }
     }
 
-    /// The predictions of some of the rows.
-    pub(crate) fn of_rows(&self, rows: &[usize]) -> Self {
-        match self {
-            Self::Classes(predictions) => Self::Classes(predictions.of_rows(rows)),
-            Self::Reals(predictions) => Self::Reals(predictions.of_rows(rows)),
-            Self::Counts(predictions) => Self::Counts(predictions.of_rows(rows)),
-            Self::Several(targets) => Self::Several(mapped(targets, |one| one.of_rows(rows))),
-        }
-    }
-
     /// The predictions of all rows from those of parts, each with its rows. The noise of a part is that of its rows.
     ///
     /// # Panics
     /// If there are none, or the parts are of different fits, or of several targets.
     pub(crate) fn of_parts(parts: Vec<(Vec<usize>, Self)>) -> Self {
-        let count = parts.iter().map(|(rows, _)| rows.len()).sum();
-        let (_, first) = parts.first().expect("there is a part");
-        match first.clone() {
-            Self::Classes(first) => {
-                let values = parts.iter().map(|(rows, part)| match part {
-                    Self::Classes(part) => (&rows[..], &part.probabilities[..]),
+        macro_rules! joined {
+            ($kind:ident) => {{
+                let parts = parts.into_iter().map(|(rows, part)| match part {
+                    Self::$kind(part) => (rows, part),
                     _ => unreachable!("all parts predict the same target"),
                 });
-                let width = first.classes.len();
-                Self::Classes(ClassPredictions {
-                    probabilities: scattered(values, first.draws, count, width),
-                    ..first
-                })
-            }
-            Self::Reals(first) => {
-                let parts: Vec<_> = parts
-                    .into_iter()
-                    .map(|(rows, part)| match part {
-                        Self::Reals(part) => (rows, part.noise_of_predictions(), part.means),
-                        _ => unreachable!("all parts predict the same target"),
-                    })
-                    .collect();
-                let means = parts.iter().map(|(rows, _, means)| (&rows[..], &means[..]));
-                let noise = parts.iter().map(|(rows, noise, _)| (&rows[..], &noise[..]));
-                let noise = scattered(noise, first.draws, count, 1);
-                Self::Reals(RealPredictions {
-                    means: scattered(means, first.draws, count, 1),
-                    noise: NoiseDeviations::PerPrediction(noise),
-                    ..first
-                })
-            }
-            Self::Counts(first) => {
-                let rates = parts.iter().map(|(rows, part)| match part {
-                    Self::Counts(part) => (&rows[..], &part.rates[..]),
-                    _ => unreachable!("all parts predict the same target"),
-                });
-                Self::Counts(CountPredictions {
-                    rates: scattered(rates, first.draws, count, 1),
-                    ..first
-                })
-            }
+                Self::$kind(DrawPredictions::of_parts(parts.collect()))
+            }};
+        }
+        match parts[0].1 {
+            Self::Classes(_) => joined!(Classes),
+            Self::Reals(_) => joined!(Reals),
+            Self::Counts(_) => joined!(Counts),
             Self::Several(_) => unreachable!("parts are of one target"),
         }
+    }
+
+    /// The mixtures of numbers or counts, checked; `None` for classes and several targets.
+    pub(crate) fn mixture(&self) -> Result<Option<NumberMixture<'_>>> {
+        Ok(match self {
+            Self::Reals(all) => Some(NumberMixture::Gaussian(all.checked()?)),
+            Self::Counts(all) => Some(NumberMixture::Poisson(all.checked()?)),
+            Self::Classes(_) | Self::Several(_) => None,
+        })
     }
 }
 
@@ -286,21 +352,8 @@ fn mapped(
     targets.iter().map(target).collect()
 }
 
-impl NoiseDeviations {
-    /// Those of one more member, with the same likelihood.
-    fn append(&mut self, member: Self) {
-        match (self, member) {
-            (Self::PerMember(joined), Self::PerMember(mut member))
-            | (Self::PerPrediction(joined), Self::PerPrediction(mut member)) => {
-                joined.append(&mut member);
-            }
-            _ => unreachable!("all members have the same likelihood"),
-        }
-    }
-}
-
 /// The values of some of `count` rows, `[draws, rows, width]`, row-major.
-pub(super) fn gathered(values: &[f64], count: usize, width: usize, rows: &[usize]) -> Vec<f64> {
+fn gathered(values: &[f64], count: usize, width: usize, rows: &[usize]) -> Vec<f64> {
     let draws = values.chunks_exact((count * width).max(1));
     draws
         .flat_map(|draw| rows.iter().map(move |row| &draw[row * width..][..width]))
@@ -311,7 +364,7 @@ pub(super) fn gathered(values: &[f64], count: usize, width: usize, rows: &[usize
 
 /// The inverse for parts with their rows, which together are all `count` rows.
 fn scattered<'a>(
-    parts: impl Iterator<Item = (&'a [usize], &'a [f64])>,
+    parts: impl Iterator<Item = (&'a [usize], &'a Vec<f64>)>,
     draws: usize,
     count: usize,
     width: usize,
@@ -327,7 +380,7 @@ fn scattered<'a>(
 }
 
 /// The member of each draw.
-pub(crate) fn members_of_draws(members: &[usize]) -> impl Iterator<Item = usize> {
+fn members_of_draws(members: &[usize]) -> impl Iterator<Item = usize> {
     let members = members.iter().enumerate();
     members.flat_map(|(member, &draws)| std::iter::repeat_n(member, draws))
 }
@@ -351,24 +404,11 @@ pub(crate) fn mismatched(predictions: &Predictions) -> TabularError {
 }
 
 impl ClassPredictions {
-    /// The number of rows.
-    pub fn rows(&self) -> usize {
-        self.probabilities.len() / (self.draws * self.classes.len()).max(1)
-    }
-
-    fn of_rows(&self, rows: &[usize]) -> Self {
-        let (count, width) = (self.rows(), self.classes.len());
-        Self {
-            probabilities: gathered(&self.probabilities, count, width, rows),
-            ..self.clone()
-        }
-    }
-
     /// Checks the probabilities, for the computation of scores.
     pub fn checked(&self) -> Result<DrawProbabilities<'_>> {
-        let (rows, classes) = (self.rows(), self.classes.len());
+        let (rows, classes) = (self.rows(), self.kind.len());
         Ok(DrawProbabilities::new(
-            &self.probabilities,
+            &self.values,
             self.draws,
             rows,
             classes,
@@ -376,32 +416,17 @@ impl ClassPredictions {
     }
 }
 
+impl CountPredictions {
+    /// The predictive mixture of Poisson distributions for each row, checked, for the computation of scores.
+    pub fn checked(&self) -> Result<PoissonMixture<'_>> {
+        Ok(PoissonMixture::new(&self.values, self.draws, self.rows())?)
+    }
+}
+
 impl RealPredictions {
-    /// The predictions of some of the rows.
-    pub(crate) fn of_rows(&self, rows: &[usize]) -> Self {
-        let count = self.rows();
-        let selected = |values: &[f64]| gathered(values, count, 1, rows);
-        Self {
-            draws: self.draws,
-            members: self.members.clone(),
-            means: selected(&self.means),
-            noise: match &self.noise {
-                NoiseDeviations::PerPrediction(deviations) => {
-                    NoiseDeviations::PerPrediction(selected(deviations))
-                }
-                per_member => per_member.clone(),
-            },
-        }
-    }
-
-    /// The number of rows.
-    pub fn rows(&self) -> usize {
-        self.means.len() / self.draws.max(1)
-    }
-
     /// The standard deviation of the noise of every draw and row.
     pub(crate) fn noise_of_predictions(&self) -> Vec<f64> {
-        match &self.noise {
+        match &self.kind {
             NoiseDeviations::PerPrediction(deviations) => deviations.clone(),
             NoiseDeviations::PerMember(deviations) => members_of_draws(&self.members)
                 .flat_map(|member| std::iter::repeat_n(deviations[member], self.rows()))
@@ -411,7 +436,7 @@ impl RealPredictions {
 
     /// The standard deviation of the noise, its root mean square over draws and rows.
     pub fn noise_deviation(&self) -> f64 {
-        let mean_square = match &self.noise {
+        let mean_square = match &self.kind {
             NoiseDeviations::PerMember(deviations) => match **deviations {
                 [deviation] => return deviation,
                 _ => {
@@ -432,11 +457,11 @@ impl RealPredictions {
     /// The predictive mixture of Gaussians for each row, checked, for the computation of scores.
     pub fn checked(&self) -> Result<GaussianMixture<'_>> {
         let (NoiseDeviations::PerMember(deviations) | NoiseDeviations::PerPrediction(deviations)) =
-            &self.noise;
+            &self.kind;
         let precisions = deviations.iter().map(|deviation| deviation.powi(-2));
         let precisions: Vec<f64> = precisions.collect();
         let per_draw: Vec<f64>;
-        let noise = match (&self.noise, &precisions[..]) {
+        let noise = match (&self.kind, &precisions[..]) {
             (NoiseDeviations::PerPrediction(_), _) => NoisePrecision::PerPrediction(&precisions),
             (NoiseDeviations::PerMember(_), &[precision]) => NoisePrecision::Shared(precision),
             (NoiseDeviations::PerMember(_), _) => {
@@ -447,7 +472,7 @@ impl RealPredictions {
             }
         };
         Ok(GaussianMixture::new(
-            &self.means,
+            &self.values,
             self.draws,
             self.rows(),
             noise,

@@ -11,6 +11,7 @@ use burn_bayes_data::{ColumnScale, stratified_partition};
 use super::conformal::{Conformal, ConformalRequest, Known, SetMethod};
 use super::selection::{of_score, of_tolerance};
 use super::{ClassPredictions, EPISTEMIC, Moments, Uncertainty};
+use crate::error::Result;
 use crate::groups::{CellGroups, GroupRule};
 use crate::rows::Target;
 
@@ -46,19 +47,24 @@ impl Promise {
     }
 }
 
-fn request(level: f64, by: Option<&str>, set_method: Option<SetMethod>) -> ConformalRequest {
-    ConformalRequest {
+/// The calibration on these rows; an error if a group has too few of them, which does not depend on the scores.
+fn calibrated(
+    known: &Known,
+    groups: Option<(CellGroups, Vec<Option<usize>>)>,
+    level: f64,
+    by: Option<&str>,
+    set_method: Option<SetMethod>,
+) -> Result<Conformal> {
+    let request = ConformalRequest {
         level,
         set_method,
         by: by.map(String::from),
-    }
-}
-
-fn number_target() -> Target {
-    Target::Real(ColumnScale {
-        centre: 0.0,
-        spread: 1.0,
-    })
+    };
+    let target = match known {
+        Known::Numbers(_) => Target::Real(ColumnScale::KEPT),
+        Known::Classes(table, _) => Target::Classes(classes(table.classes())),
+    };
+    Conformal::of(known, groups, &target, &request, Path::new("file"))
 }
 
 /// Means of 0 and deviations of 1, so that the scores are these sizes of targets.
@@ -101,10 +107,7 @@ fn by_quartiles(training: usize, held_out: usize, level: f64) -> [Promise; 5] {
             .map(|value| 2.0 - value)
             .collect();
         let (size, sizes) = sizes.split_last().unwrap();
-        let (request, path) = (request(level, Some("age"), None), Path::new("file"));
-        // Too few rows of a group, which does not depend on the scores.
-        let target = number_target();
-        let Ok(conformal) = Conformal::of(&known(sizes), Some(groups), &target, &request, path)
+        let Ok(conformal) = calibrated(&known(sizes), Some(groups), level, Some("age"), None)
         else {
             continue;
         };
@@ -154,10 +157,8 @@ fn every_category_is_covered_at_the_level() {
         let cells: Vec<&str> = known_rows.iter().map(|row| words[row.0]).collect();
         let groups = CellGroups::of("ward", &GroupRule::Categories, &[], &cells);
         let sizes: Vec<f64> = known_rows.iter().map(|row| row.1).collect();
-        let (request, path) = (request(level, Some("ward"), None), Path::new("file"));
-        let target = number_target();
-        let Ok(conformal) = Conformal::of(&known(&sizes), Some(groups), &target, &request, path)
-        else {
+        let known = known(&sizes);
+        let Ok(conformal) = calibrated(&known, Some(groups), level, Some("ward"), None) else {
             continue;
         };
         let Ok(group) = conformal.groups_of([(0, words[new.0])]) else {
@@ -182,10 +183,7 @@ fn intervals_of_all_rows_cover_at_the_level() {
                     .map(|value| (value * steps).floor())
                     .collect();
                 let (new, sizes) = sizes.split_last().unwrap();
-                let (request, path) = (request(level, None, None), Path::new("file"));
-                let target = number_target();
-                let conformal =
-                    Conformal::of(&known(sizes), None, &target, &request, path).unwrap();
+                let conformal = calibrated(&known(sizes), None, level, None, None).unwrap();
                 promise.count(covers(&conformal, None, *new));
             }
             promise.assert_kept(level, &format!("{rows} rows, {steps} sizes"));
@@ -207,12 +205,8 @@ fn known_classes(probabilities: &[f64], labels: &[usize]) -> Known {
 
 /// Whether the set of a new row has its class.
 fn has_class(conformal: &Conformal, probabilities: &[f64], class: usize) -> bool {
-    let predictions = ClassPredictions {
-        classes: classes(probabilities.len()),
-        draws: 1,
-        members: vec![1],
-        probabilities: probabilities.to_vec(),
-    };
+    let predictions =
+        ClassPredictions::new(classes(probabilities.len()), 1, probabilities.to_vec());
     let sets = conformal.sets(&predictions, None).unwrap().unwrap();
     sets.contains(0, class)
 }
@@ -234,9 +228,7 @@ fn sets_cover_all_rows_and_every_class_at_the_level() {
                 let labels: Vec<usize> = numbers.iter().map(label).collect();
                 let (new, labels) = labels.split_last().unwrap();
                 let known = known_classes(&probabilities, labels);
-                let (request, path) = (request(level, by, Some(method)), Path::new("file"));
-                let target = Target::Classes(classes(3));
-                let Ok(conformal) = Conformal::of(&known, None, &target, &request, path) else {
+                let Ok(conformal) = calibrated(&known, None, level, by, Some(method)) else {
                     continue;
                 };
                 let is_covered = has_class(&conformal, &probabilities, *new);
@@ -271,9 +263,7 @@ fn sets_cover_at_the_level_although_rows_are_held_out_by_class() {
         };
         let held_out: Vec<usize> = parts[1].iter().map(|&row| labels[row]).collect();
         let known = known_classes(&probabilities, &held_out);
-        let (request, path) = (request(level, None, None), Path::new("file"));
-        let target = Target::Classes(classes(SMALL + 1));
-        let conformal = Conformal::of(&known, None, &target, &request, path).unwrap();
+        let conformal = calibrated(&known, None, level, None, None).unwrap();
         promise.count(has_class(&conformal, &probabilities, *new));
     }
     promise.assert_kept(level, "held out by class");

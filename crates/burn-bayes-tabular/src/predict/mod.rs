@@ -1,12 +1,11 @@
 //! Predictions of a trained model, as arrays and as a table.
 
 mod conformal;
-mod counts;
 mod draws;
 #[cfg(test)]
 mod guarantees;
 mod held_out;
-mod moments;
+mod numbers;
 mod recalibration;
 mod selection;
 mod table;
@@ -14,12 +13,12 @@ mod uncertainty;
 
 pub(crate) use conformal::KeptColumns;
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
-pub use counts::CountPredictions;
 pub use draws::{
-    ClassPredictions, NoiseDeviations, Predictions, RealPredictions, TargetPredictions,
+    ClassPredictions, CountPredictions, DrawPredictions, Kind, NoiseDeviations, Predictions,
+    RealPredictions, TargetPredictions,
 };
 pub(crate) use draws::{members, mismatched};
-pub(crate) use moments::Moments;
+pub(crate) use numbers::{Moments, NumberMixture};
 pub use recalibration::Recalibration;
 pub(crate) use selection::{Abstention, threshold_at_risk};
 pub use table::PredictionTable;

@@ -72,13 +72,13 @@ impl Recalibration {
             (Self::Temperature { temperature }, Predictions::Classes(predictions)) => {
                 let scaled = DrawTemperature::new(temperature)?.apply(&predictions.checked()?);
                 Ok(Predictions::Classes(ClassPredictions {
-                    probabilities: scaled.into_values(),
+                    values: scaled.into_values(),
                     ..predictions
                 }))
             }
             (Self::Variance { deviation_factor }, Predictions::Reals(predictions)) => {
                 let scaling = VarianceScaling::new(deviation_factor.powi(2))?;
-                let means = scaling.apply(&predictions.checked()?)?.means().to_vec();
+                let values = scaling.apply(&predictions.checked()?)?.means().to_vec();
                 let scaled = |deviations: Vec<f64>| {
                     let deviations = deviations.into_iter();
                     deviations
@@ -86,8 +86,8 @@ impl Recalibration {
                         .collect()
                 };
                 Ok(Predictions::Reals(RealPredictions {
-                    means,
-                    noise: match predictions.noise {
+                    values,
+                    kind: match predictions.kind {
                         NoiseDeviations::PerMember(deviations) => {
                             NoiseDeviations::PerMember(scaled(deviations))
                         }
@@ -135,20 +135,19 @@ mod tests {
     use crate::scores::row_costs;
 
     fn classes(probabilities: Vec<f64>) -> Predictions {
-        Predictions::Classes(ClassPredictions {
-            classes: ["a", "b"].map(String::from).to_vec(),
-            draws: 2,
-            members: vec![2],
+        Predictions::Classes(ClassPredictions::new(
+            ["a", "b"].map(String::from).to_vec(),
+            2,
             probabilities,
-        })
+        ))
     }
 
     fn reals(noise: NoiseDeviations) -> Predictions {
         Predictions::Reals(RealPredictions {
+            kind: noise,
             draws: 2,
             members: vec![1, 1],
-            means: vec![1.0, 4.0, 3.0, 4.0],
-            noise,
+            values: vec![1.0, 4.0, 3.0, 4.0],
         })
     }
 
@@ -159,7 +158,7 @@ mod tests {
         else {
             panic!("classes");
         };
-        for (found, expected) in found.probabilities.iter().zip([0.9, 0.1, 0.5, 0.5]) {
+        for (found, expected) in found.values.iter().zip([0.9, 0.1, 0.5, 0.5]) {
             assert!((found - expected).abs() < 1e-15, "{found} {expected}");
         }
     }
@@ -173,8 +172,8 @@ mod tests {
         let Predictions::Reals(found) = map.apply(reals(noise)).unwrap() else {
             panic!("numbers");
         };
-        assert_eq!(found.means, [0.0, 4.0, 4.0, 4.0]);
-        assert_eq!(found.noise, NoiseDeviations::PerMember(vec![2.0, 6.0]));
+        assert_eq!(found.values, [0.0, 4.0, 4.0, 4.0]);
+        assert_eq!(found.kind, NoiseDeviations::PerMember(vec![2.0, 6.0]));
         let noise = NoiseDeviations::PerPrediction(vec![1.0, 2.0, 3.0, 4.0]);
         let (before, after) = (reals(noise.clone()), map.apply(reals(noise)).unwrap());
         let (Predictions::Reals(before), Predictions::Reals(after)) = (before, after) else {
@@ -220,12 +219,7 @@ mod tests {
     #[test]
     fn rows_that_do_not_determine_the_number_change_nothing() {
         let sure = classes(vec![0.9, 0.1, 0.2, 0.8, 0.6, 0.4, 0.1, 0.9]);
-        let exact = Predictions::Reals(RealPredictions {
-            draws: 1,
-            members: vec![1],
-            means: vec![1.0, 4.0],
-            noise: NoiseDeviations::PerMember(vec![1.0]),
-        });
+        let exact = Predictions::Reals(RealPredictions::new(1.0, 1, vec![1.0, 4.0]));
         for (predictions, targets) in [
             (sure, Targets::Classes(vec![0, 1])),
             (exact, Targets::Real(vec![1.0, 4.0])),

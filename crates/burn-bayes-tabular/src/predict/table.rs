@@ -1,15 +1,17 @@
 //! Predictions as a table.
 
+use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 
-use burn_bayes::eval::{ClassProbabilities, DrawProbabilities, MemberDisagreement, quantiles};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use burn_bayes::eval::{ClassProbabilities, DrawProbabilities, MemberDisagreement};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 
 use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
 use crate::files::io_error;
 use crate::predict::{
-    ClassPredictions, Conformal, CountPredictions, Moments, Predictions, RealPredictions,
+    ClassPredictions, Conformal, CountPredictions, NumberMixture, Predictions, RealPredictions,
     Uncertainty, members, mismatched,
 };
 use crate::rows::Target;
@@ -18,54 +20,43 @@ use crate::settings::refused;
 /// Columns of predictions, with one cell per row.
 #[derive(Clone, Debug)]
 pub struct PredictionTable {
-    columns: Vec<(String, Cells)>,
+    columns: Vec<Column>,
     /// What is guaranteed of every row; written to objects only.
     guarantee: Option<String>,
 }
 
-/// The cells of a column.
-#[derive(Clone, Debug)]
-enum Cells {
-    Counts(Vec<usize>),
-    Numbers(Vec<Option<f64>>),
-    Words(Vec<Option<String>>),
-    Lists(Vec<Option<Vec<String>>>),
+/// A column: its name and cells.
+type Column = (String, Vec<Cell>);
+
+/// A cell of a column.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+enum Cell {
+    Empty,
+    Count(usize),
+    Number(f64),
+    Word(String),
+    List(Vec<String>),
 }
 
-impl Cells {
-    fn numbers(values: Vec<f64>) -> Self {
-        Self::Numbers(values.into_iter().map(Some).collect())
-    }
-
-    fn words(words: impl IntoIterator<Item = String>) -> Self {
-        Self::Words(words.into_iter().map(Some).collect())
-    }
-
-    /// Moves the cells to these indices of a column with more rows; the other cells are empty.
-    fn spread(&mut self, places: &[usize], rows: usize) {
-        fn spread<T: Clone>(cells: &mut Vec<Option<T>>, places: &[usize], rows: usize) {
-            let mut all = vec![None; rows];
-            for (cell, &place) in cells.drain(..).zip(places) {
-                all[place] = cell;
-            }
-            *cells = all;
-        }
+impl Display for Cell {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Counts(_) => {}
-            Self::Numbers(values) => spread(values, places, rows),
-            Self::Words(words) => spread(words, places, rows),
-            Self::Lists(lists) => spread(lists, places, rows),
+            Self::Empty => Ok(()),
+            Self::Count(count) => count.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Word(word) => word.fmt(f),
+            Self::List(words) => words.join(SEPARATOR).fmt(f),
         }
     }
+}
 
-    fn len(&self) -> usize {
-        match self {
-            Self::Counts(counts) => counts.len(),
-            Self::Numbers(values) => values.len(),
-            Self::Words(words) => words.len(),
-            Self::Lists(lists) => lists.len(),
-        }
-    }
+fn numbers(name: impl Into<String>, values: Vec<f64>) -> Column {
+    (name.into(), values.into_iter().map(Cell::Number).collect())
+}
+
+fn words(name: impl Into<String>, words: impl IntoIterator<Item = String>) -> Column {
+    (name.into(), words.into_iter().map(Cell::Word).collect())
 }
 
 /// The number of the row in its file, from 1, without the header.
@@ -121,13 +112,12 @@ impl PredictionTable {
                     0 => None,
                     _ => conformal.sets(predictions, groups)?,
                 };
-                let names = |class: usize| predictions.classes[class].clone();
-                let lists = (0..predictions.rows()).map(|row| {
-                    let classes = sets.as_ref().map(|sets| sets.classes_of(row));
-                    classes.map(|classes| classes.into_iter().map(names).collect())
+                let names = |class: usize| predictions.kind[class].clone();
+                let lists = (0..predictions.rows()).map(|row| match &sets {
+                    Some(sets) => Cell::List(sets.classes_of(row).into_iter().map(names).collect()),
+                    None => Cell::Empty,
                 });
-                self.columns
-                    .push((SET.into(), Cells::Lists(lists.collect())));
+                self.columns.push((SET.into(), lists.collect()));
             }
             Predictions::Reals(_) | Predictions::Counts(_) => {
                 let intervals = match predictions.moments()? {
@@ -137,9 +127,9 @@ impl PredictionTable {
                 let (lower, upper) = intervals.map_or_else(Default::default, |intervals| {
                     (intervals.lower().to_vec(), intervals.upper().to_vec())
                 });
-                let [lower_name, upper_name] = LIMITS.map(String::from);
-                self.columns.push((lower_name, Cells::numbers(lower)));
-                self.columns.push((upper_name, Cells::numbers(upper)));
+                let limits = LIMITS.into_iter().zip([lower, upper]);
+                let limits = limits.map(|(name, limits)| numbers(name, limits));
+                self.columns.extend(limits);
             }
             Predictions::Several(_) => return Err(mismatched(predictions)),
         }
@@ -176,18 +166,20 @@ impl PredictionTable {
     /// Adds the true targets; those of several targets have their names.
     pub fn with_targets(mut self, targets: Vec<(Option<String>, Vec<String>)>) -> Self {
         let columns = targets.into_iter();
-        self.columns.extend(
-            columns.map(|(target, words)| {
-                (column_name(target.as_deref(), TARGET), Cells::words(words))
-            }),
-        );
+        let columns =
+            columns.map(|(target, cells)| words(column_name(target.as_deref(), TARGET), cells));
+        self.columns.extend(columns);
         self
     }
 
     /// Moves the predictions to these indices of a table with more rows, which could not be predicted.
     pub(crate) fn spread(mut self, places: &[usize], rows: usize) -> Self {
         for (_, cells) in &mut self.columns {
-            cells.spread(places, rows);
+            let mut all = vec![Cell::Empty; rows];
+            for (cell, &place) in cells.drain(..).zip(places) {
+                all[place] = cell;
+            }
+            *cells = all;
         }
         self
     }
@@ -195,19 +187,24 @@ impl PredictionTable {
     /// Adds the decisions: rows with a score up to `threshold` are kept; all others, also those that
     /// could not be predicted, are referred.
     pub(crate) fn with_decisions(mut self, score: &str, threshold: f64) -> Result<Self> {
-        let decisions = self.numbers(score)?.iter().map(|value| {
-            let is_kept = value.is_some_and(|value| value <= threshold);
-            let decision = if is_kept { "keep" } else { "refer" };
-            decision.to_string()
-        });
-        let decisions = Cells::words(decisions);
-        self.columns.push((DECISION.into(), decisions));
+        let mut columns = self.columns.iter();
+        let (_, scores) = columns.find(|(name, _)| name == score).ok_or_else(|| {
+            TabularError::Usage(format!("`{score}` is not a score of these predictions"))
+        })?;
+        let decision = |score: &Cell| match score {
+            Cell::Number(score) if *score <= threshold => "keep".to_string(),
+            _ => "refer".to_string(),
+        };
+        let decisions = words(DECISION, scores.iter().map(decision));
+        self.columns.push(decisions);
         Ok(self)
     }
 
     /// Adds the reasons why rows could not be predicted.
     pub(crate) fn with_problems(mut self, problems: Vec<Option<String>>) -> Self {
-        self.columns.push((PROBLEM.into(), Cells::Words(problems)));
+        let problems = problems.into_iter();
+        let problems = problems.map(|problem| problem.map_or(Cell::Empty, Cell::Word));
+        self.columns.push((PROBLEM.into(), problems.collect()));
         self
     }
 
@@ -220,10 +217,10 @@ impl PredictionTable {
         places: Vec<usize>,
         copied: Vec<(String, Vec<String>)>,
     ) -> Result<Self> {
-        let numbers = places.into_iter().map(|place| place + 1);
+        let places = places.into_iter().map(|place| Cell::Count(place + 1));
         let copied = copied.into_iter();
-        let mut columns = vec![(ROW.to_string(), Cells::Counts(numbers.collect()))];
-        columns.extend(copied.map(|(name, cells)| (name, Cells::words(cells))));
+        let mut columns = vec![(ROW.to_string(), places.collect())];
+        columns.extend(copied.map(|(name, cells)| words(name, cells)));
         for (name, _) in &columns[1..] {
             if name == ROW || self.columns.iter().any(|(known, _)| known == name) {
                 let problem =
@@ -233,16 +230,6 @@ impl PredictionTable {
         }
         columns.append(&mut self.columns);
         Ok(Self { columns, ..self })
-    }
-
-    fn numbers(&self, name: &str) -> Result<&[Option<f64>]> {
-        let found = self.columns.iter().find_map(|(known, cells)| match cells {
-            Cells::Numbers(values) if known == name => Some(values.as_slice()),
-            _ => None,
-        });
-        found.ok_or_else(|| {
-            TabularError::Usage(format!("`{name}` is not a score of these predictions"))
-        })
     }
 
     /// Writes the names of the columns.
@@ -264,16 +251,7 @@ impl PredictionTable {
     /// Writes the rows.
     pub fn write_rows(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
         for row in 0..self.rows() {
-            let record = self.columns.iter().map(|(_, cells)| match cells {
-                Cells::Counts(counts) => counts[row].to_string(),
-                Cells::Numbers(values) => {
-                    values[row].map_or_else(String::new, |value| value.to_string())
-                }
-                Cells::Words(words) => words[row].clone().unwrap_or_default(),
-                Cells::Lists(lists) => lists[row]
-                    .as_ref()
-                    .map_or_else(String::new, |list| list.join(SEPARATOR)),
-            });
+            let record = self.columns.iter().map(|(_, cells)| cells[row].to_string());
             writer.write_record(record).map_err(io_error)?;
         }
         Ok(())
@@ -295,12 +273,7 @@ impl Serialize for Object<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let mut cells = serializer.serialize_map(None)?;
         for (name, column) in &self.table.columns {
-            match column {
-                Cells::Counts(counts) => cells.serialize_entry(name, &counts[self.row])?,
-                Cells::Numbers(values) => cells.serialize_entry(name, &values[self.row])?,
-                Cells::Words(words) => cells.serialize_entry(name, &words[self.row])?,
-                Cells::Lists(lists) => cells.serialize_entry(name, &lists[self.row])?,
-            }
+            cells.serialize_entry(name, &column[self.row])?;
         }
         if let Some(guarantee) = &self.table.guarantee {
             cells.serialize_entry(GUARANTEE, guarantee)?;
@@ -314,11 +287,13 @@ pub(crate) fn column_name(target: Option<&str>, column: &str) -> String {
     target.map_or_else(|| column.to_string(), |target| format!("{target}_{column}"))
 }
 
-fn columns_of(predictions: &Predictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
+fn columns_of(predictions: &Predictions, levels: &[f64]) -> Result<Vec<Column>> {
     match predictions {
         Predictions::Classes(predictions) => class_columns(predictions),
-        Predictions::Reals(predictions) => real_columns(predictions, levels),
-        Predictions::Counts(predictions) => count_columns(predictions, levels),
+        Predictions::Reals(RealPredictions { members, .. })
+        | Predictions::Counts(CountPredictions { members, .. }) => {
+            number_columns(predictions, members, levels)
+        }
         Predictions::Several(targets) => {
             let mut columns = Vec::new();
             for target in targets {
@@ -337,7 +312,7 @@ pub(crate) fn probability_column(class: &str) -> String {
     format!("p_{class}")
 }
 
-fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>> {
+fn class_columns(predictions: &ClassPredictions) -> Result<Vec<Column>> {
     // The checks refuse empty predictions.
     let draws = match predictions.rows() {
         0 => None,
@@ -345,25 +320,23 @@ fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>>
     };
     let average = draws.as_ref().map(DrawProbabilities::average);
     let mut columns = Vec::new();
-    for (class, name) in predictions.classes.iter().enumerate() {
+    for (class, name) in predictions.kind.iter().enumerate() {
         let of_class = |average: &ClassProbabilities<'_>| {
             (0..average.rows())
                 .map(|row| average.row(row)[class])
                 .collect()
         };
         let probabilities = average.as_ref().map_or_else(Vec::new, of_class);
-        columns.push((probability_column(name), Cells::numbers(probabilities)));
+        columns.push(numbers(probability_column(name), probabilities));
     }
     let labels = average.map_or_else(Vec::new, |average| average.predicted_classes());
-    let labels = labels
-        .iter()
-        .map(|&class| predictions.classes[class].clone());
-    columns.push((LABEL.into(), Cells::words(labels)));
+    let labels = labels.iter().map(|&class| predictions.kind[class].clone());
+    columns.push(words(LABEL, labels));
     for score in Uncertainty::ALL {
         let scores = draws
             .as_ref()
             .map_or_else(Vec::new, |draws| score.of(draws));
-        columns.push((score.name().into(), Cells::numbers(scores)));
+        columns.push(numbers(score.name(), scores));
     }
     if let Some(members) = members(&predictions.members) {
         let parts = draws.map(|draws| MemberDisagreement::of_classes(&draws, &members));
@@ -372,61 +345,36 @@ fn class_columns(predictions: &ClassPredictions) -> Result<Vec<(String, Cells)>>
     Ok(columns)
 }
 
-fn real_columns(predictions: &RealPredictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
+/// The columns of numbers or counts.
+fn number_columns(
+    predictions: &Predictions,
+    counts: &[usize],
+    levels: &[f64],
+) -> Result<Vec<Column>> {
     // The checks refuse empty predictions.
     let mixture = match predictions.rows() {
         0 => None,
-        _ => Some(predictions.checked()?),
+        _ => predictions.mixture()?,
     };
-    let moments = mixture.as_ref().map(Moments::of_numbers);
-    let mut columns = number_columns(moments);
-    if let Some(members) = members(&predictions.members) {
-        let parts = mixture.as_ref();
-        let parts = parts.map(|mixture| MemberDisagreement::of_means(mixture, &members));
-        columns.extend(of_members(OF_NUMBERS, parts.transpose()?, f64::sqrt));
-    }
-    for &level in levels {
-        let values = mixture.as_ref().map(|mixture| quantiles(mixture, level));
-        columns.push(quantile_column(level, values.transpose()?));
-    }
-    Ok(columns)
-}
-
-fn count_columns(predictions: &CountPredictions, levels: &[f64]) -> Result<Vec<(String, Cells)>> {
-    let mixture = match predictions.rows() {
-        0 => None,
-        _ => Some(predictions.checked()?),
-    };
-    let mut columns = number_columns(mixture.as_ref().map(Moments::of_counts));
-    if let Some(members) = members(&predictions.members) {
-        let parts = mixture.as_ref();
-        let parts = parts.map(|mixture| MemberDisagreement::of_rates(mixture, &members));
+    let moments = mixture.as_ref().map(NumberMixture::moments);
+    let moments = moments.unwrap_or_default();
+    let [total, epistemic] = DEVIATIONS;
+    let (deviations, of_draws) = (moments.deviations(), moments.epistemic_deviations());
+    let mut columns = vec![
+        numbers(MEAN, moments.mean),
+        numbers(total, deviations),
+        numbers(epistemic, of_draws),
+    ];
+    if let Some(members) = members(counts) {
+        let parts = mixture.as_ref().map(|mixture| mixture.parts(&members));
         columns.extend(of_members(OF_NUMBERS, parts.transpose()?, f64::sqrt));
     }
     for &level in levels {
         let values = mixture.as_ref().map(|mixture| mixture.quantiles(level));
-        columns.push(quantile_column(level, values.transpose()?));
+        let values = values.transpose()?.unwrap_or_default();
+        columns.push(numbers(format!("q{level}"), values));
     }
     Ok(columns)
-}
-
-/// The mean and the standard deviations.
-fn number_columns(moments: Option<Moments>) -> Vec<(String, Cells)> {
-    let moments = moments.unwrap_or_default();
-    let [total, epistemic] = DEVIATIONS;
-    let (deviations, of_draws) = (moments.deviations(), moments.epistemic_deviations());
-    vec![
-        (MEAN.into(), Cells::numbers(moments.mean)),
-        (total.into(), Cells::numbers(deviations)),
-        (epistemic.into(), Cells::numbers(of_draws)),
-    ]
-}
-
-fn quantile_column(level: f64, values: Option<Vec<f64>>) -> (String, Cells) {
-    (
-        format!("q{level}"),
-        Cells::numbers(values.unwrap_or_default()),
-    )
 }
 
 /// The epistemic uncertainty of an ensemble in two columns: within its members, and between them.
@@ -434,12 +382,11 @@ fn of_members(
     names: [&str; 2],
     parts: Option<MemberDisagreement>,
     scale: impl Fn(f64) -> f64 + Copy,
-) -> [(String, Cells); 2] {
+) -> [Column; 2] {
     let parts = parts.map_or_else(Default::default, |parts| [parts.within, parts.between]);
     let [within, between] = names;
-    let [of_draws, of_averages] =
-        parts.map(|part| Cells::numbers(part.into_iter().map(scale).collect()));
-    [(within.into(), of_draws), (between.into(), of_averages)]
+    let [of_draws, of_averages] = parts.map(|part| part.into_iter().map(scale).collect());
+    [numbers(within, of_draws), numbers(between, of_averages)]
 }
 
 #[cfg(test)]
@@ -447,7 +394,7 @@ mod tests {
     use burn_bayes_data::ColumnScale;
 
     use super::*;
-    use crate::predict::{NoiseDeviations, TargetPredictions};
+    use crate::predict::TargetPredictions;
 
     fn written(table: &PredictionTable) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -458,12 +405,11 @@ mod tests {
 
     #[test]
     fn classes_get_probabilities_labels_and_scores() {
-        let predictions = Predictions::Classes(ClassPredictions {
-            classes: vec!["a".into(), "b, c".into()],
-            draws: 2,
-            members: vec![2],
-            probabilities: vec![1.0, 0.0, 0.25, 0.75, 0.0, 1.0, 0.25, 0.75],
-        });
+        let predictions = Predictions::Classes(ClassPredictions::new(
+            vec!["a".into(), "b, c".into()],
+            2,
+            vec![1.0, 0.0, 0.25, 0.75, 0.0, 1.0, 0.25, 0.75],
+        ));
         let table = PredictionTable::new(&predictions, &[]).unwrap();
         let table = table.with_decisions("mutual_information", 0.1).unwrap();
         let text = written(&table);
@@ -484,20 +430,9 @@ mod tests {
         let numbers = |name: &str, mean: f64| TargetPredictions {
             name: name.into(),
             unit: 1.0,
-            predictions: Predictions::Reals(RealPredictions {
-                draws: 1,
-                members: vec![1],
-                means: vec![mean],
-                noise: NoiseDeviations::PerMember(vec![2.0]),
-            }),
+            predictions: Predictions::Reals(RealPredictions::new(2.0, 1, vec![mean])),
         };
-        let real = |name: &str| {
-            let scale = ColumnScale {
-                centre: 0.0,
-                spread: 1.0,
-            };
-            (name.to_string(), Target::Real(scale))
-        };
+        let real = |name: &str| (name.to_string(), Target::Real(ColumnScale::KEPT));
         let same = Target::Several(vec![real("a"), real("a_epistemic")]);
         let message = PredictionTable::check_kept(&same, &[]).unwrap_err();
         assert!(
@@ -518,12 +453,7 @@ mod tests {
 
     #[test]
     fn numbers_get_deviations_and_quantiles() {
-        let predictions = Predictions::Reals(RealPredictions {
-            draws: 2,
-            members: vec![2],
-            means: vec![-3.0, 3.0],
-            noise: NoiseDeviations::PerMember(vec![4.0]),
-        });
+        let predictions = Predictions::Reals(RealPredictions::new(4.0, 2, vec![-3.0, 3.0]));
         let table = PredictionTable::new(&predictions, &[0.5]).unwrap();
         let table = table.with_targets(vec![(None, vec!["1".into()])]);
         let text = written(&table);

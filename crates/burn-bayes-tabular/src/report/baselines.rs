@@ -27,18 +27,13 @@ pub(crate) fn section(baselines: &[Baseline], scores: &Scores) -> Option<Section
             }
         }
     });
-    Some(Section {
-        id: "baselines".into(),
-        heading: "Plain models".into(),
-        text: "A fit that is not better than these is not worth its uncertainty. The difference is the NLL of \
-               the fit minus that of the plain model, with its standard error over rows: below zero, the fit \
-               is better."
-            .into(),
-        figures: Vec::new(),
-        tables: vec![Table {
-            caption: "Held-out scores beside plain models".into(),
-            header: ["model", "NLL", name, "difference in NLL"].map(String::from).into(),
-            rows: [fit].into_iter().chain(rows).collect(),
-        }],
-    })
+    let text = "A fit that is not better than these is not worth its uncertainty. The difference is the \
+                NLL of the fit minus that of the plain model, with its standard error over rows: below \
+                zero, the fit is better.";
+    let table = Table::new(
+        "Held-out scores beside plain models",
+        ["model", "NLL", name, "difference in NLL"],
+        [fit].into_iter().chain(rows),
+    );
+    Some(Section::new("baselines", "Plain models", text).with_tables(vec![table]))
 }

@@ -42,11 +42,11 @@ impl ScoresByGroup {
             let p_value = shown_p_value(Some(group.adjusted_p_value));
             cells.into_iter().chain(scores).chain([p_value]).collect()
         });
-        Table {
-            caption: format!("Scores by {}", plain(&self.column)),
-            header: header.map(plain).collect(),
-            rows: rows.collect(),
-        }
+        Table::new(
+            format!("Scores by {}", plain(&self.column)),
+            header.map(plain),
+            rows,
+        )
     }
 
     /// How to read the table, in sentences.
@@ -105,11 +105,11 @@ impl ConformalScores {
                 ]
             });
             let header = [&**by, "rows", "coverage", "95 % interval", "p-value"];
-            Table {
-                caption: format!("Coverage by {}", plain(by)),
-                header: header.map(plain).to_vec(),
-                rows: rows.collect(),
-            }
+            Table::new(
+                format!("Coverage by {}", plain(by)),
+                header.map(plain),
+                rows,
+            )
         };
         self.parts.iter().map(table).collect()
     }
@@ -137,17 +137,13 @@ pub(super) fn groups(by: &[ScoresByGroup]) -> Option<Section> {
         1 => "",
         _ => " With several columns, divide that limit by their number.",
     };
-    Some(Section {
-        id: "groups".into(),
-        heading: "Groups".into(),
-        text: format!(
-            "Is the model as good, and as well calibrated, for the rows of every group? The NLL has its standard error. A \
-             p-value below 0.05 is evidence that the group is badly calibrated.{several} {}",
-            notes.join(" ")
-        ),
-        figures: Vec::new(),
-        tables: by.iter().map(ScoresByGroup::table).collect(),
-    })
+    let text = format!(
+        "Is the model as good, and as well calibrated, for the rows of every group? The NLL has its standard error. A \
+         p-value below 0.05 is evidence that the group is badly calibrated.{several} {}",
+        notes.join(" ")
+    );
+    let tables = by.iter().map(ScoresByGroup::table).collect();
+    Some(Section::new("groups", "Groups", text).with_tables(tables))
 }
 
 /// The section of conformal sets or intervals.
@@ -158,19 +154,15 @@ pub(super) fn conformal(scores: &ConformalScores) -> Section {
         "intervals"
     };
     let guarantee = sentence(&format!("{}.", scores.guarantee));
-    Section {
-        id: "conformal".into(),
-        heading: "Conformal prediction".into(),
-        text: format!(
-            "Do the {what} at {} contain the true targets? {guarantee} On these rows: {}. The tables show parts of the \
-             rows, for which the guarantee does not hold unless it says so. The intervals in brackets are 95 % confidence intervals of the coverage. {}",
-            percent(scores.level),
-            scores.headline(),
-            scores.note(),
-        ),
-        figures: Vec::new(),
-        tables: scores.tables(),
-    }
+    let text = format!(
+        "Do the {what} at {} contain the true targets? {guarantee} On these rows: {}. The tables show parts of the \
+         rows, for which the guarantee does not hold unless it says so. The intervals in brackets are 95 % \
+         confidence intervals of the coverage. {}",
+        percent(scores.level),
+        scores.headline(),
+        scores.note(),
+    );
+    Section::new("conformal", "Conformal prediction", text).with_tables(scores.tables())
 }
 
 fn limits(found: &Interval) -> String {

@@ -213,7 +213,7 @@ struct Regions<'a> {
 impl<'a> Regions<'a> {
     fn of(inputs: &'a [f64], classes: &'a [usize], predictions: &ClassPredictions) -> Result<Self> {
         let [x, y] = plane_around(inputs);
-        let chance = 1.0 / predictions.classes.len().max(2) as f64;
+        let chance = 1.0 / predictions.kind.len().max(2) as f64;
         let average = predictions.checked()?.average();
         let shade = |row: usize| {
             let probabilities = average.row(row).iter().copied().enumerate();

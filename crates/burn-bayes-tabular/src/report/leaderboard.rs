@@ -71,29 +71,23 @@ pub(crate) struct SettingValues {
 impl Leaderboard<'_> {
     /// Writes the page to `path`, and its charts into the folder `plots` beside it.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        let ranking = Section {
-            id: "ranking".into(),
-            heading: "Ranking".into(),
-            text: self.text.clone(),
-            figures: Vec::new(),
-            tables: vec![self.table()],
-        };
+        let ranking =
+            Section::new("ranking", "Ranking", self.text.clone()).with_tables(vec![self.table()]);
         let mut figures = Vec::new();
         figures.extend(self.differences()?);
         figures.extend(self.times()?);
         for setting in &self.settings {
             figures.extend(self.setting(setting)?);
         }
-        let charts = Section {
-            id: "charts".into(),
-            heading: "Charts".into(),
-            text: format!(
+        let charts = Section::new(
+            "charts",
+            "Charts",
+            format!(
                 "A point is a {}, and its bar shows {BAR} standard errors to each side.",
                 self.kind
             ),
-            figures,
-            tables: Vec::new(),
-        };
+        )
+        .with_figures(figures);
         let mut sections = vec![ranking];
         if !charts.figures.is_empty() {
             sections.push(charts);
@@ -138,15 +132,14 @@ impl Leaderboard<'_> {
             ];
             start.into_iter().chain(contender.cells.clone()).collect()
         };
-        Table {
-            caption: format!("Every {}, ranked by held-out NLL", self.kind),
-            header: header
+        Table::new(
+            format!("Every {}, ranked by held-out NLL", self.kind),
+            header
                 .map(String::from)
                 .into_iter()
-                .chain(self.columns.clone())
-                .collect(),
-            rows: self.contenders.iter().enumerate().map(row).collect(),
-        }
+                .chain(self.columns.clone()),
+            self.contenders.iter().enumerate().map(row),
+        )
     }
 
     /// The contenders that are ranked.

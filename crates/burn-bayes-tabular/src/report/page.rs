@@ -8,9 +8,7 @@ use burn_bayes_data::Targets;
 use super::chart::Figure;
 use super::section::{Section, other_task};
 use super::summary::Summary;
-use super::{
-    Report, ScoredRows, baselines, classification, counts, evaluation, regression, training,
-};
+use super::{Report, ScoredRows, baselines, classification, evaluation, regression, training};
 use crate::error::{Result, TabularError};
 use crate::files::{make_folder, write_whole};
 use crate::predict::Predictions;
@@ -104,11 +102,11 @@ fn of_predictions(
         (Predictions::Classes(predictions), Scores::Classification(scores)) => {
             classification::sections(predictions, scores, targets, inputs)
         }
-        (Predictions::Reals(predictions), Scores::Regression(scores)) => {
-            regression::sections(predictions, scores, targets, target, inputs)
+        (Predictions::Reals(_), Scores::Regression(scores)) => {
+            regression::sections(predictions, (&**scores).into(), targets, target, inputs)
         }
-        (Predictions::Counts(predictions), Scores::Counts(scores)) => {
-            counts::sections(predictions, scores, targets, target, inputs)
+        (Predictions::Counts(_), Scores::Counts(scores)) => {
+            regression::sections(predictions, (&**scores).into(), targets, target, inputs)
         }
         (Predictions::Several(several), Scores::SeveralTargets(scores)) => {
             let Targets::Several(columns) = targets else {

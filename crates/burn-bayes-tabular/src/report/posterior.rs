@@ -77,13 +77,9 @@ impl PosteriorSummary {
         if !self.parameters.is_empty() {
             figures.push(self.deviation_figure()?);
         }
-        Ok(Section {
-            id: "posterior".into(),
-            heading: "Posterior".into(),
-            text: self.description(),
-            figures,
-            tables: vec![self.deviation_table()],
-        })
+        Ok(Section::new("posterior", "Posterior", self.description())
+            .with_figures(figures)
+            .with_tables(vec![self.deviation_table()]))
     }
 
     fn description(&self) -> String {
@@ -175,11 +171,11 @@ impl PosteriorSummary {
                 .chain(parameter.quantiles.map(number))
                 .collect()
         };
-        Table {
-            caption: "Quantiles of the standard deviations of each parameter's weights".into(),
-            header: header.chain(SHARES.map(percent)).collect(),
-            rows: self.parameters.iter().map(row).collect(),
-        }
+        Table::new(
+            "Quantiles of the standard deviations of each parameter's weights",
+            header.chain(SHARES.map(percent)),
+            self.parameters.iter().map(row),
+        )
     }
 }
 

@@ -118,7 +118,7 @@ struct RowTables<'a> {
 impl RowTables<'_> {
     /// The section; `outputs` are the predictions of each row, which choose the inputs.
     fn section(&self, outputs: &[f64]) -> Result<Section> {
-        let columns = self.inputs.columns();
+        let columns = &self.inputs.columns;
         let mut shown: Vec<usize> = (0..columns.len()).collect();
         let mut text = "The rows that are worth a look, with their inputs as in the file. Rows are counted from 1, without a \
                         header line. The surprise of a row is its negative log-likelihood."
@@ -150,13 +150,7 @@ impl RowTables<'_> {
             greatest.len()
         );
         tables.push(self.table(caption, &greatest, &inputs));
-        Ok(Section {
-            id: "rows".into(),
-            heading: "Single rows".into(),
-            text,
-            figures: Vec::new(),
-            tables,
-        })
+        Ok(Section::new("rows", "Single rows", text).with_tables(tables))
     }
 
     fn table(&self, caption: String, rows: &[usize], inputs: &[&Column]) -> Table {
@@ -169,7 +163,7 @@ impl RowTables<'_> {
             cell.map_or_else(|| "–".into(), |cell| shortened(&cell, CELL_LENGTH))
         };
         let cells = |&row: &usize| {
-            let start = [(self.inputs.places()[row] + 1).to_string()];
+            let start = [(self.inputs.places[row] + 1).to_string()];
             let inputs = inputs.iter().map(|column| cell(column, row));
             start
                 .into_iter()
@@ -177,11 +171,7 @@ impl RowTables<'_> {
                 .chain(inputs)
                 .collect()
         };
-        Table {
-            caption,
-            header: fixed.chain(names).collect(),
-            rows: rows.iter().map(cells).collect(),
-        }
+        Table::new(caption, fixed.chain(names), rows.iter().map(cells))
     }
 }
 

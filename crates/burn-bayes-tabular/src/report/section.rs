@@ -31,6 +31,25 @@ pub struct Table {
 }
 
 impl Section {
+    /// A section of text alone.
+    pub(crate) fn new(id: &str, heading: &str, text: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            heading: heading.into(),
+            text: text.into(),
+            figures: Vec::new(),
+            tables: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with_figures(self, figures: Vec<Figure>) -> Self {
+        Self { figures, ..self }
+    }
+
+    pub(crate) fn with_tables(self, tables: Vec<Table>) -> Self {
+        Self { tables, ..self }
+    }
+
     /// The section of the target at a place among several.
     pub(super) fn of_target(self, name: &str, place: usize) -> Self {
         let number = place + 1;
@@ -46,6 +65,20 @@ impl Section {
                 })
                 .collect(),
             ..self
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn new<H: Into<String>>(
+        caption: impl Into<String>,
+        header: impl IntoIterator<Item = H>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        Self {
+            caption: caption.into(),
+            header: header.into_iter().map(H::into).collect(),
+            rows: rows.into_iter().collect(),
         }
     }
 }

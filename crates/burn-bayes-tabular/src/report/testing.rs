@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
 use super::{FurtherScores, PosteriorSummary, Report, ScoredRows, TrainingCurve};
-use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
+use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::rows::RowInputs;
 use crate::scores::{Baseline, ConformalScores, Intervals, Scores, ScoresByGroup};
 
@@ -143,13 +143,8 @@ pub(crate) fn classification(names: &[&str], rows: usize, draws: usize) -> Sampl
         });
         labels.push(reached.unwrap_or(classes - 1));
     }
-    let classes = names.iter().map(ToString::to_string).collect();
-    let predictions = ClassPredictions {
-        classes,
-        draws,
-        members: vec![draws],
-        probabilities,
-    };
+    let classes: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let predictions = ClassPredictions::new(classes, draws, probabilities);
     Sample::new(
         "species",
         Predictions::Classes(predictions),
@@ -169,12 +164,11 @@ pub(crate) fn rare_faults(rows: usize) -> Sample {
         probabilities.extend([1.0 - fault, fault]);
         labels.push(usize::from(is_fault));
     }
-    let predictions = ClassPredictions {
-        classes: ["sound", "fault"].map(String::from).to_vec(),
-        draws: 1,
-        members: vec![1],
+    let predictions = ClassPredictions::new(
+        ["sound", "fault"].map(String::from).to_vec(),
+        1,
         probabilities,
-    };
+    );
     Sample::new(
         "state",
         Predictions::Classes(predictions),
@@ -206,12 +200,7 @@ pub(crate) fn regression(rows: usize, draws: usize) -> Sample {
             means.push(centre[row] + spread[row] * normal(&mut random));
         }
     }
-    let predictions = RealPredictions {
-        draws,
-        members: vec![draws],
-        means,
-        noise: NoiseDeviations::PerMember(vec![noise_deviation]),
-    };
+    let predictions = RealPredictions::new(noise_deviation, draws, means);
     Sample::new(
         "strength, MPa",
         Predictions::Reals(predictions),

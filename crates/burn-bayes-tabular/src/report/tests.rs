@@ -22,7 +22,7 @@ use super::{
 use crate::assessment::Assessment;
 use crate::engine::{Diagnosis, Importance, Motion, Unobserved, fit};
 use crate::experiments::simulation_based_calibration::{Check, CheckReport};
-use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
+use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::rows::{Target, TrainingSet};
 use crate::scores::{Scores, Verdict};
 use crate::settings::{FitSettings, Method};
@@ -213,23 +213,13 @@ fn small_and_wide_cases_have_a_page() {
     ] {
         checked(&sample);
     }
-    let same = RealPredictions {
-        draws: 2,
-        members: vec![2],
-        means: vec![1.0; 6],
-        noise: NoiseDeviations::PerMember(vec![0.5]),
-    };
+    let same = RealPredictions::new(0.5, 2, vec![1.0; 6]);
     checked(&Sample::new(
         "y",
         Predictions::Reals(same),
         Targets::Real(vec![1.0; 3]),
     ));
-    let certain = ClassPredictions {
-        classes: vec!["a".into(), "b".into()],
-        draws: 1,
-        members: vec![1],
-        probabilities: vec![1.0, 0.0, 0.0, 1.0],
-    };
+    let certain = ClassPredictions::new(vec!["a".into(), "b".into()], 1, vec![1.0, 0.0, 0.0, 1.0]);
     checked(&Sample::new(
         "y",
         Predictions::Classes(certain),
@@ -501,10 +491,7 @@ fn a_logarithmic_axis_has_round_ticks() {
 
 #[test]
 fn methods_stand_side_by_side() {
-    let unscaled = ColumnScale {
-        centre: 0.0,
-        spread: 1.0,
-    };
+    let unscaled = ColumnScale::KEPT;
     let curve = gap_regression(30, 0.1, 1).unwrap();
     let plane = two_moons(30, 0.1, 1).unwrap();
     let classes = ["<upper>", "lower"].map(String::from).to_vec();
@@ -566,12 +553,7 @@ fn methods_stand_side_by_side() {
     let three = TrainingSet::new(&three, Target::Real(unscaled)).unwrap();
     let mut problem = Problem::new("space", "two rows", &three).unwrap();
     assert!(problem.places().is_err());
-    let predictions = Predictions::Reals(RealPredictions {
-        draws: 1,
-        members: vec![1],
-        means: vec![0.0; 2],
-        noise: NoiseDeviations::PerMember(vec![1.0]),
-    });
+    let predictions = Predictions::Reals(RealPredictions::new(1.0, 1, vec![0.0; 2]));
     let caption = FitCaption {
         method: "map",
         diverged: None,

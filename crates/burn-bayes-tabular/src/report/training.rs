@@ -41,12 +41,13 @@ pub(crate) fn section(curves: &[TrainingCurve]) -> Result<Option<Section>> {
             .collect();
         figures.push(figure(index, unit, &group)?);
     }
-    Ok((!figures.is_empty()).then(|| Section {
-        id: "training".into(),
-        heading: "Training".into(),
-        text: "Loss and scores at the end of every epoch.".into(),
-        figures,
-        tables: Vec::new(),
+    Ok((!figures.is_empty()).then(|| {
+        Section::new(
+            "training",
+            "Training",
+            "Loss and scores at the end of every epoch.",
+        )
+        .with_figures(figures)
     }))
 }
 

@@ -9,10 +9,11 @@ use crate::error::Result;
 #[derive(Clone, Debug)]
 pub struct RowInputs {
     /// The index of each row in its file, from 0.
-    places: Vec<usize>,
-    columns: Vec<Column>,
+    pub(crate) places: Vec<usize>,
+    /// One for each input, with the cells of these rows.
+    pub(crate) columns: Vec<Column>,
     /// Columns that are copied into the predictions, with their unchanged cells.
-    kept: Vec<(String, Vec<String>)>,
+    pub(crate) kept: Vec<(String, Vec<String>)>,
 }
 
 impl RowInputs {
@@ -48,11 +49,6 @@ impl RowInputs {
         }
     }
 
-    /// The columns that are copied.
-    pub(crate) fn kept(&self) -> &[(String, Vec<String>)] {
-        &self.kept
-    }
-
     #[cfg(test)]
     pub(crate) fn of_columns(columns: Vec<Column>) -> Self {
         let places = (0..columns[0].len()).collect();
@@ -62,15 +58,5 @@ impl RowInputs {
             columns,
             kept,
         }
-    }
-
-    /// The index of each row in its file, from 0.
-    pub(crate) fn places(&self) -> &[usize] {
-        &self.places
-    }
-
-    /// One column for each input, with the cells of these rows.
-    pub(crate) fn columns(&self) -> &[Column] {
-        &self.columns
     }
 }

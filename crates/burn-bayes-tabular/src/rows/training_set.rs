@@ -26,12 +26,6 @@ pub struct TrainingSet {
 /// Number of rows per chunk.
 const PIECE: usize = 4096;
 
-/// The scale of targets that are not standardised.
-const KEPT: ColumnScale = ColumnScale {
-    centre: 0.0,
-    spread: 1.0,
-};
-
 /// The type of a target.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
@@ -390,7 +384,7 @@ impl TrainingSet {
         let own = self.target_scales()?;
         let pairs = scales.iter().zip(own);
         let deviation = |(scale, own): (&ColumnScale, ColumnScale)| match *scale {
-            KEPT => own.spread,
+            ColumnScale::KEPT => own.spread,
             _ => 1.0,
         };
         Ok(pairs.map(deviation).collect())
@@ -399,10 +393,13 @@ impl TrainingSet {
     /// The mean and standard deviation of every stored column, of standardised targets in their own unit.
     pub(crate) fn target_scales(&self) -> Result<Vec<ColumnScale>> {
         let outputs = self.target.columns();
-        let scales = self.target.scales().unwrap_or_else(|| vec![KEPT; outputs]);
+        let scales = self
+            .target
+            .scales()
+            .unwrap_or_else(|| vec![ColumnScale::KEPT; outputs]);
         let columns = scales.into_iter().enumerate();
         let scale = |(column, scale): (usize, ColumnScale)| {
-            if scale != KEPT {
+            if scale != ColumnScale::KEPT {
                 return Ok(scale);
             }
             let targets = self.targets.iter().skip(column).step_by(outputs);

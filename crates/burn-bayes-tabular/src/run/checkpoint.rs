@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::RunFolder;
 use super::wrong;
-use crate::engine::Checkpoint;
+use crate::engine::{Checkpoint, Precisions};
 use crate::error::Result;
 use crate::files::{at, checksum, write_whole};
 use crate::settings::FitSettings;
@@ -54,8 +54,8 @@ impl RunFolder {
             loss_sum: checkpoint.state.loss_sum,
             loss_rows: checkpoint.state.rows,
             loss_in_best_epoch: checkpoint.state.in_best_epoch,
-            noise_precision: checkpoint.noise_precisions.clone().into(),
-            learned_prior: checkpoint.learned_prior.clone(),
+            noise_precision: checkpoint.precisions.noise.clone().into(),
+            learned_prior: checkpoint.precisions.prior.clone(),
             model: checkpoint.state.model.len(),
             optimizer: checkpoint.state.optimizer.len(),
         };
@@ -135,8 +135,10 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
     let mean: Vec<f32> = mean.iter().copied().map(f32::from_le_bytes).collect();
     let checkpoint = Checkpoint {
         epochs: header.epochs,
-        noise_precisions: header.noise_precision.as_slice().to_vec(),
-        learned_prior: header.learned_prior.clone(),
+        precisions: Precisions {
+            noise: header.noise_precision.as_slice().to_vec(),
+            prior: header.learned_prior.clone(),
+        },
         earlier_mean: (!mean.is_empty()).then_some(mean),
         state: train::Checkpoint {
             step: header.step,

@@ -17,7 +17,7 @@ use rand::RngExt;
 use super::fit::{FinishedFit, FolderFit, Start, diverged_by};
 use super::folder::RunFolder;
 use super::members::{Ensemble, RunModel};
-use super::model_file::ModelFile;
+use super::model_file::{Checksums, FORMAT, ModelFile};
 use super::recalibration;
 use super::validation::{Validation, validate};
 use super::wrong;
@@ -38,7 +38,8 @@ const SEEDS: u64 = 0x6d65_6d62_6572;
 #[derive(Debug)]
 pub struct EnsembleFit {
     pub(crate) folder: RunFolder,
-    pub(crate) fits: Arc<MemberFits>,
+    /// The fits of the members.
+    pub fits: Arc<MemberFits>,
     /// D, the number of weights of a member.
     weights: usize,
     start: Instant,
@@ -46,7 +47,7 @@ pub struct EnsembleFit {
 
 /// The fits of the members of the ensemble in a folder.
 #[derive(Debug)]
-pub(crate) struct MemberFits {
+pub struct MemberFits {
     folder: RunFolder,
     pub(crate) config: Config,
     pub(crate) rows: PreparedRows,
@@ -140,19 +141,6 @@ impl EnsembleFit {
         self.fits.rows.validation.as_ref().map_or(0, Dataset::rows)
     }
 
-    /// The names of all fits, in order: of the members, or with `refit` of the scored fits and then of the members.
-    pub fn fits(&self) -> Vec<String> {
-        self.fits.names()
-    }
-
-    /// The fit at a place in [`fits`](Self::fits), from 0; `None` if it is finished.
-    ///
-    /// # Errors
-    /// If its folder has a fit with other settings, and as [`FolderFit::new`].
-    pub fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
-        self.fits.fit(place)
-    }
-
     /// Scores the held-out rows by the finished members, and marks the ensemble as finished.
     ///
     /// # Errors
@@ -168,28 +156,17 @@ impl EnsembleFit {
         let kept = self.ensemble(RunFolder::member)?;
         let divergence = scored.divergence()?.or(kept.divergence()?);
         let noise_precisions = kept.noise_precisions()?;
-        let members = kept.members().to_vec();
         let model = RunModel::Ensemble(scored);
         let mut plain_models = PlainModels::fit(&rows.train, &config.fit)?;
-        let scores = match &rows.validation {
-            None => None,
-            Some(held_out) => {
-                plain_models = plain_models.with_map(&rows.train, &config.fit)?;
-                let predictions = model.predict(held_out.features(), config.fit.draws)?;
-                let inputs = &rows.validation_inputs;
-                let assessment = Assessment::of_members(scored_verdicts);
-                let scores = validate(
-                    folder,
-                    config,
-                    (&predictions, None),
-                    (&rows.train, &plain_models),
-                    held_out,
-                    inputs,
-                    assessment,
-                )?;
-                Some(scores)
-            }
-        };
+        let scores = validate(
+            folder,
+            config,
+            rows,
+            |features| model.predict(features, config.fit.draws),
+            None,
+            &mut plain_models,
+            Assessment::of_members(scored_verdicts),
+        )?;
         let train = match &self.fits.all_rows {
             None => &rows.train,
             Some(all) => {
@@ -211,12 +188,18 @@ impl EnsembleFit {
             folder.validation_file(),
             folder.linear_file(),
         ];
-        ModelFile::new(noise_precisions.clone(), diverged.clone(), files)?
-            .with_plain_models(plain_models)
-            .with_recalibration(recalibration)
-            .with_kept_columns(rows.kept_columns.clone())
-            .with_members(members)
-            .save(folder)?;
+        let model_file = ModelFile {
+            format: FORMAT,
+            noise_precision: noise_precisions.clone().into(),
+            kernel: None,
+            diverged: diverged.clone(),
+            checksums: Checksums::of(files)?,
+            recalibration,
+            plain_models,
+            kept_columns: rows.kept_columns.clone(),
+            members: kept.members,
+        };
+        model_file.save(folder)?;
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),
@@ -267,7 +250,7 @@ impl MemberFits {
     }
 
     /// The names of all fits, in order: of the members, or with `refit` of the scored fits and then of the members.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let members = self.config.fit.members;
         let names = |what: &str| {
             let name = |member| format!("member {member} of {members}{what}");
@@ -283,7 +266,7 @@ impl MemberFits {
     ///
     /// # Errors
     /// If its folder has a fit with other settings, and as [`FolderFit::new`].
-    pub(crate) fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
+    pub fn fit(&self, place: usize) -> Result<Option<FolderFit>> {
         let (members, folder) = (self.config.fit.members, &self.folder);
         let index = place % members;
         let (path, rows) = match &self.all_rows {

@@ -9,9 +9,8 @@ use serde::Serialize;
 
 use super::best_epoch::{BestEpoch, StopAfter};
 use super::recalibration;
-use super::{
-    EpochMetrics, MetricsFile, RunFolder, Validation, WatchedRows, report_failure, validate,
-};
+use super::validation::{Validation, report_failure, validate};
+use super::{EpochMetrics, MetricsFile, RunFolder, WatchedRows};
 use crate::assessment::Assessment;
 use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel, Unobserved};
 use crate::error::{Result, TabularError};
@@ -200,13 +199,15 @@ impl FolderFit {
             let process = engine::compare_with_process(train, &config.fit, model)?;
             let assessment = Assessment::of(diagnosis, process, &losses);
             let mut plain_models = PlainModels::fit(&self.rows.train, &config.fit)?;
-            let scores = match &self.rows.validation {
-                Some(rows) => {
-                    plain_models = plain_models.with_map(&self.rows.train, &config.fit)?;
-                    Some(self.scores(&trained.model, rows, &plain_models, assessment.clone())?)
-                }
-                None => None,
-            };
+            let scores = validate(
+                folder,
+                config,
+                &self.rows,
+                |features| trained.model.predict(features, config.fit.draws),
+                trained.model.posterior(),
+                &mut plain_models,
+                assessment.clone(),
+            )?;
             // The held-out rows, if any, scored another model.
             let unscored = match scores.is_none() || trained.refitted.is_some() {
                 true => training_divergence(model, train, &config.fit)?,
@@ -251,8 +252,8 @@ impl FolderFit {
             noise_precision: model
                 .noise_precisions_in_target_units()
                 .map(OneOrSeveral::from),
-            learned_prior: model.learned_prior().map(<[f64]>::to_vec),
-            kernel: model.kernel().map(str::to_owned),
+            learned_prior: model.learned_prior.clone(),
+            kernel: model.kernel.clone(),
             members: None,
             seconds: self.start.elapsed().as_secs_f64(),
             assessment,
@@ -331,29 +332,6 @@ impl FolderFit {
         let settings = &self.config.fit;
         let epoch = epoch.unwrap_or(settings.epochs(rows.rows()));
         engine::fit(rows, settings, &mut StopAfter { epoch, observer })
-    }
-
-    fn scores(
-        &self,
-        model: &TrainedModel,
-        rows: &Dataset,
-        plain_models: &PlainModels,
-        assessment: Assessment,
-    ) -> Result<Validation> {
-        let (train, config) = (&self.rows.train, &self.config);
-        let inputs = &self.rows.validation_inputs;
-        let predictions = model.predict(rows.features(), config.fit.draws)?;
-        let predicted = (&predictions, model.posterior());
-        let of_train = (train, plain_models);
-        validate(
-            &self.folder,
-            config,
-            predicted,
-            of_train,
-            rows,
-            inputs,
-            assessment,
-        )
     }
 }
 

@@ -31,7 +31,7 @@ pub enum RunModel {
 #[derive(Debug)]
 pub struct Ensemble {
     folders: Vec<RunFolder>,
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
     target: Target,
     /// By default that of the fit.
     device: Option<DeviceName>,
@@ -129,10 +129,6 @@ impl Ensemble {
             target,
             device,
         })
-    }
-
-    pub(super) fn members(&self) -> &[Member] {
-        &self.members
     }
 
     /// Why the first diverged member diverged.

@@ -17,8 +17,7 @@ mod validation;
 #[cfg(test)]
 mod tests;
 
-pub use ensemble::EnsembleFit;
-pub(crate) use ensemble::MemberFits;
+pub use ensemble::{EnsembleFit, MemberFits};
 pub use fit::{FinishedFit, FolderFit, Start, TrainedRun};
 pub use folder::RunFolder;
 pub use members::{Ensemble, RunModel};
@@ -27,7 +26,7 @@ pub(crate) use metrics::MetricsFile;
 pub use progress::ValidationScore;
 pub(crate) use progress::WatchedRows;
 pub use recalibration::RecalibrationScores;
-pub(crate) use validation::{RunReport, report_failure, validate};
+pub(crate) use validation::RunReport;
 pub use validation::{Validation, curves};
 
 use std::collections::BTreeMap;
@@ -40,7 +39,7 @@ use burn::tensor::{Bytes, Device};
 use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
 use burn_bayes_data::{Features, Preprocessor};
-use model_file::{Checksums, ModelFile};
+use model_file::{Checksums, FORMAT, ModelFile};
 use plain_models::PlainRecord;
 
 use crate::engine::{TrainedModel, network};
@@ -65,7 +64,7 @@ pub struct Run {
     /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<String>,
     recalibration: Option<Recalibration>,
-    plain_models: Option<PlainRecord>,
+    plain_models: PlainRecord,
     /// How each column in the file of the held-out rows is divided into groups.
     kept_columns: BTreeMap<String, GroupRule>,
     checksums: Checksums,
@@ -269,12 +268,18 @@ impl RunFolder {
             self.validation_file(),
             self.linear_file(),
         ];
-        ModelFile::new(model.noise_precisions().to_vec(), diverged, read)?
-            .with_kernel(model.kernel().map(str::to_owned))
-            .with_plain_models(plain_models)
-            .with_recalibration(recalibration)
-            .with_kept_columns(kept_columns)
-            .save(self)?;
+        let model_file = ModelFile {
+            format: FORMAT,
+            noise_precision: model.noise_precisions().to_vec().into(),
+            kernel: model.kernel.clone(),
+            diverged,
+            checksums: Checksums::of(read)?,
+            recalibration,
+            plain_models,
+            kept_columns,
+            members: Vec::new(),
+        };
+        model_file.save(self)?;
         remove(&self.checkpoint_file())
     }
 }

@@ -20,7 +20,7 @@ use crate::groups::GroupRule;
 use crate::predict::Recalibration;
 
 /// The format of a run's files.
-const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 2;
 /// The remedy for a damaged file.
 const CURE: &str = "restore the file that the fit wrote, or fit again";
 
@@ -28,7 +28,7 @@ const CURE: &str = "restore the file that the fit wrote, or fit again";
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ModelFile {
-    format: u32,
+    pub(super) format: u32,
     /// β of every target on the standardised scale of the network.
     pub(super) noise_precision: OneOrSeveral<f64>,
     /// The learned kernel of the prior over functions; absent without one.
@@ -41,9 +41,8 @@ pub(super) struct ModelFile {
     /// The recalibration of the predictions; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) recalibration: Option<Recalibration>,
-    /// The plain models beside the fit; absent in the files of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) plain_models: Option<PlainRecord>,
+    /// The plain models beside the fit.
+    pub(super) plain_models: PlainRecord,
     /// How each column in the file of the held-out rows is divided into groups; absent without such columns.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) kept_columns: BTreeMap<String, GroupRule>,
@@ -53,59 +52,6 @@ pub(super) struct ModelFile {
 }
 
 impl ModelFile {
-    /// With the checksums of these files, as far as they exist.
-    pub(super) fn new(
-        noise_precisions: Vec<f64>,
-        diverged: Option<String>,
-        files: impl IntoIterator<Item = PathBuf>,
-    ) -> Result<Self> {
-        Ok(Self {
-            format: FORMAT,
-            noise_precision: noise_precisions.into(),
-            kernel: None,
-            diverged,
-            checksums: Checksums::of(files)?,
-            recalibration: None,
-            plain_models: None,
-            kept_columns: BTreeMap::new(),
-            members: Vec::new(),
-        })
-    }
-
-    /// The file of a fit with this kernel, if any.
-    pub(super) fn with_kernel(self, kernel: Option<String>) -> Self {
-        Self { kernel, ..self }
-    }
-
-    /// The file with the plain models beside the fit.
-    pub(super) fn with_plain_models(self, plain_models: PlainRecord) -> Self {
-        Self {
-            plain_models: Some(plain_models),
-            ..self
-        }
-    }
-
-    /// The file of a fit with this recalibration, if any.
-    pub(super) fn with_recalibration(self, recalibration: Option<Recalibration>) -> Self {
-        Self {
-            recalibration,
-            ..self
-        }
-    }
-
-    /// The file of a fit with these columns in the file of its held-out rows.
-    pub(super) fn with_kept_columns(self, kept_columns: BTreeMap<String, GroupRule>) -> Self {
-        Self {
-            kept_columns,
-            ..self
-        }
-    }
-
-    /// The file of an ensemble.
-    pub(super) fn with_members(self, members: Vec<Member>) -> Self {
-        Self { members, ..self }
-    }
-
     /// Reads the file of a finished run.
     ///
     /// # Errors
@@ -149,7 +95,8 @@ fn checksum_line(body: &[u8]) -> String {
 pub(super) struct Checksums(BTreeMap<String, String>);
 
 impl Checksums {
-    fn of(files: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
+    /// Those of these files, as far as they exist.
+    pub(super) fn of(files: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
         let there = files.into_iter().filter(|path| path.is_file());
         let entry = |path: PathBuf| {
             let bytes = std::fs::read(&path).map_err(at(&path))?;

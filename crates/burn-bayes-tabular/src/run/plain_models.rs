@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::model_file::Checksums;
 use super::{Run, RunFolder, load_weights, save_weights};
 use crate::engine::{TrainedModel, network};
-use crate::error::{Result, TabularError};
+use crate::error::Result;
 use crate::files::remove;
 use crate::plain_models::{PlainFit, PlainModels, linear};
 use crate::rows::Target;
@@ -62,19 +62,13 @@ impl Run {
     /// The plain models beside the fit.
     ///
     /// # Errors
-    /// If an earlier version of the program made the run, or a file was changed since the fit.
+    /// If a file was changed since the fit.
     pub(crate) fn plain_models(
         &self,
         folder: &RunFolder,
         device: Option<DeviceName>,
     ) -> Result<PlainModels> {
-        let record = self.plain_models.as_ref().ok_or_else(|| {
-            let path = folder.path().display();
-            TabularError::Data(format!(
-                "{path}: the run was made by an earlier version, which kept no plain models; fit again"
-            ))
-        })?;
-        let linear = match &record.linear {
+        let linear = match &self.plain_models.linear {
             None => None,
             Some(LinearRecord::Absent(reason)) => Some(PlainFit::Absent(reason.clone())),
             Some(LinearRecord::NoisePrecision(precision)) => {
@@ -91,7 +85,7 @@ impl Run {
         };
         Ok(PlainModels {
             target: Target::of(&self.preprocessor),
-            constant: record.constant.clone(),
+            constant: self.plain_models.constant.clone(),
             linear,
             map: None,
         })

@@ -81,7 +81,7 @@ impl WatchedRows {
         }
         let scored = snapshot().and_then(|model| {
             let predictions = model.predict(&self.features, DRAWS)?;
-            Ok((predictions, model.is_before_posterior()))
+            Ok((predictions, model.is_before_posterior))
         });
         match scored {
             Ok((predictions, before_posterior)) => {

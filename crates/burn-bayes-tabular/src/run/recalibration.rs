@@ -214,12 +214,7 @@ mod tests {
         let mut uniform = || 2.0 * random.random::<f64>() - 1.0;
         let means = (0..DRAWS * ROWS).map(|_| uniform()).collect();
         let targets = (0..ROWS).map(|_| 4.0 * uniform()).collect();
-        let predictions = Predictions::Reals(RealPredictions {
-            draws: DRAWS,
-            members: vec![DRAWS],
-            means,
-            noise: NoiseDeviations::PerMember(vec![1.0]),
-        });
+        let predictions = Predictions::Reals(RealPredictions::new(1.0, DRAWS, means));
         (predictions, targets)
     }
 
@@ -231,7 +226,7 @@ mod tests {
     fn noise(found: &CrossFitted) -> &[f64] {
         match &found.predictions {
             Predictions::Reals(RealPredictions {
-                noise: NoiseDeviations::PerPrediction(noise),
+                kind: NoiseDeviations::PerPrediction(noise),
                 ..
             }) => noise,
             other => panic!("{other:?}"),
@@ -267,12 +262,11 @@ mod tests {
             .collect();
         let mut random = generator(Noise::host(6));
         let positive: Vec<f64> = (0..DRAWS * ROWS).map(|_| random.random()).collect();
-        let predictions = Predictions::Classes(ClassPredictions {
-            classes: ["a", "b"].map(String::from).to_vec(),
-            draws: DRAWS,
-            members: vec![DRAWS],
-            probabilities: positive.iter().flat_map(|p| [1.0 - p, *p]).collect(),
-        });
+        let predictions = Predictions::Classes(ClassPredictions::new(
+            ["a", "b"].map(String::from).to_vec(),
+            DRAWS,
+            positive.iter().flat_map(|p| [1.0 - p, *p]).collect(),
+        ));
         let targets = Targets::Classes(labels.clone());
         let settings = FitSettings::default();
         let found = CrossFitted::of(&predictions, &targets, &settings).unwrap();
@@ -283,7 +277,7 @@ mod tests {
             let expected = map.unwrap().apply(predictions.of_rows(&test)).unwrap();
             match (found.predictions.of_rows(&test), expected) {
                 (Predictions::Classes(found), Predictions::Classes(expected)) => {
-                    assert_eq!(found.probabilities, expected.probabilities);
+                    assert_eq!(found.values, expected.values);
                 }
                 _ => panic!("classes"),
             }
@@ -327,12 +321,11 @@ mod tests {
 
     #[test]
     fn a_class_of_probability_zero_is_a_diverged_fit() {
-        let predictions = Predictions::Classes(ClassPredictions {
-            classes: ["a", "b"].map(String::from).to_vec(),
-            draws: 1,
-            members: vec![1],
-            probabilities: [1.0, 0.0].repeat(ROWS),
-        });
+        let predictions = Predictions::Classes(ClassPredictions::new(
+            ["a", "b"].map(String::from).to_vec(),
+            1,
+            [1.0, 0.0].repeat(ROWS),
+        ));
         let targets = Targets::Classes([vec![0; ROWS - 1], vec![1]].concat());
         let error = CrossFitted::of(&predictions, &targets, &FitSettings::default()).unwrap_err();
         assert_eq!(error.code(), 4);
@@ -389,7 +382,7 @@ mod tests {
         );
         match (map.apply(raw).unwrap(), found) {
             (Predictions::Reals(expected), Predictions::Reals(found)) => {
-                assert_eq!((expected.means, expected.noise), (found.means, found.noise));
+                assert_eq!((expected.values, expected.kind), (found.values, found.kind));
             }
             _ => panic!("numbers"),
         }

@@ -309,20 +309,6 @@ fn a_run_of_an_earlier_version_is_fitted_again() {
 }
 
 #[test]
-fn a_run_of_an_earlier_version_without_plain_models_says_so() {
-    let site = Site::new(&gap(), NUMBERS);
-    let folder = RunFolder::open(&site.run()).unwrap();
-    let mut file = ModelFile::load(&folder).unwrap();
-    file.plain_models = None;
-    file.save(&folder).unwrap();
-    let run = Run::load(&folder, None).unwrap();
-    let message = run.plain_models(&folder, None).unwrap_err().to_string();
-    for word in ["earlier version", "fit again"] {
-        assert!(message.contains(word), "{message}");
-    }
-}
-
-#[test]
 fn spoilt_validation_rows() {
     let site = Site::new(&moons(), CLASSES);
     let folder = RunFolder::open(&site.run()).unwrap();

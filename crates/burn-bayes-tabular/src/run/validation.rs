@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use burn_bayes::FactorPosterior;
-use burn_bayes_data::{Dataset, Targets};
+use burn_bayes_data::{Features, Targets};
 use serde::Serialize;
 
 use super::folder::RunFolder;
@@ -16,8 +16,7 @@ use crate::files::write_whole;
 use crate::plain_models::PlainModels;
 use crate::predict::{PredictionTable, Predictions, Recalibration};
 use crate::report::{self, FurtherScores, PosteriorSummary, Report, ScoredRows, TrainingCurve};
-use crate::rows::true_targets;
-use crate::rows::{RowInputs, Target, TrainingSet};
+use crate::rows::{PreparedRows, Target, true_targets};
 use crate::scores::{Intervals, Scores, divergence};
 use crate::settings::Config;
 
@@ -44,17 +43,23 @@ impl Validation {
     }
 }
 
-/// Scores the held-out rows, with these inputs in the file, and writes scores, predictions and a
-/// report. If the settings say so, the predictions are recalibrated by cross-fitting first.
-pub(crate) fn validate(
+/// Scores the held-out rows by a model's predictions of their features, and writes scores, predictions and a report. If
+/// the settings say so, the predictions are recalibrated by cross-fitting first. `None` without held-out rows.
+pub(super) fn validate(
     folder: &RunFolder,
     config: &Config,
-    (predictions, posterior): (&Predictions, Option<&FactorPosterior>),
-    (train, plain_models): (&TrainingSet, &PlainModels),
-    rows: &Dataset,
-    inputs: &RowInputs,
+    rows: &PreparedRows,
+    predict: impl FnOnce(&Features) -> Result<Predictions>,
+    posterior: Option<&FactorPosterior>,
+    plain_models: &mut PlainModels,
     assessment: Assessment,
-) -> Result<Validation> {
+) -> Result<Option<Validation>> {
+    let (train, inputs) = (&rows.train, &rows.validation_inputs);
+    let Some(rows) = &rows.validation else {
+        return Ok(None);
+    };
+    plain_models.fit_map(train, &config.fit)?;
+    let predictions = &predict(rows.features())?;
     let target = train.target();
     let targets = true_targets(rows, target);
     // Of the training alone: a recalibration neither hides nor causes a divergence.
@@ -84,7 +89,7 @@ pub(crate) fn validate(
 
     let table = PredictionTable::new(predictions, &[])?
         .with_targets(words(&targets, target))
-        .after(inputs.places().to_vec(), inputs.kept().to_vec())?;
+        .after(inputs.places.clone(), inputs.kept.clone())?;
     let mut writer = csv::Writer::from_writer(Vec::new());
     table.write_header(&mut writer)?;
     table.write_rows(&mut writer)?;
@@ -117,11 +122,11 @@ pub(crate) fn validate(
         assessment: Some(&validation.assessment),
     };
     report.write(&folder.report_file())?;
-    Ok(validation)
+    Ok(Some(validation))
 }
 
 /// Writes the report of a fit that stopped at a non-finite number: the reason and the training curves.
-pub(crate) fn report_failure(
+pub(super) fn report_failure(
     folder: &RunFolder,
     config: &Config,
     target: &Target,

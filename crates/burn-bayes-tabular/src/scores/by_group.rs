@@ -4,8 +4,7 @@
 //! 0.05 says that at least one group is badly calibrated, with a risk of 5 % that none is.
 
 use burn_bayes::eval::{
-    LabelledProbabilities, PredictionIntervals, ReliabilityDiagram, brier, coverage_by_group, rmse,
-    subgroup_calibration,
+    LabelledProbabilities, ReliabilityDiagram, brier, coverage_by_group, rmse, subgroup_calibration,
 };
 use burn_bayes_data::Targets;
 use serde::Serialize;
@@ -13,9 +12,7 @@ use serde::Serialize;
 use super::classification::BINS;
 use crate::error::Result;
 use crate::groups::Groups;
-use crate::predict::{
-    ClassPredictions, CountPredictions, Predictions, RealPredictions, mismatched,
-};
+use crate::predict::{ClassPredictions, NumberMixture, Predictions, mismatched};
 use crate::scores::{Summary, row_costs};
 
 /// Groups with fewer rows are marked as small: their calibration error is mostly noise.
@@ -119,15 +116,12 @@ impl ScoresByGroup {
                     .collect()
             })
             .collect();
-        let of_task = match (predictions, targets) {
-            (Predictions::Classes(predictions), Targets::Classes(labels)) => {
+        let of_task = match (predictions, predictions.mixture()?, targets) {
+            (Predictions::Classes(predictions), _, Targets::Classes(labels)) => {
                 of_classes(predictions, labels, groups, &rows)?
             }
-            (Predictions::Reals(predictions), Targets::Real(targets)) => {
-                of_reals(predictions, targets, groups, &rows)?
-            }
-            (Predictions::Counts(predictions), Targets::Real(counts)) => {
-                of_counts(predictions, counts, groups, &rows)?
+            (_, Some(mixture), Targets::Real(targets)) => {
+                of_numbers(&mixture, targets, groups, &rows)?
             }
             _ => return Err(mismatched(predictions)),
         };
@@ -183,42 +177,20 @@ fn of_classes(
     scored.collect()
 }
 
-fn of_reals(
-    predictions: &RealPredictions,
+fn of_numbers(
+    mixture: &NumberMixture<'_>,
     targets: &[f64],
     groups: &[usize],
     rows: &[Vec<usize>],
 ) -> Result<Vec<OfTask>> {
-    let mixture = predictions.checked()?;
-    let [half, most] = GROUP_LEVELS.map(|level| PredictionIntervals::central(&mixture, level));
-    of_intervals(&mixture.mean(), &[half?, most?], targets, groups, rows)
-}
-
-fn of_counts(
-    predictions: &CountPredictions,
-    counts: &[f64],
-    groups: &[usize],
-    rows: &[Vec<usize>],
-) -> Result<Vec<OfTask>> {
-    let mixture = predictions.checked()?;
-    let [half, most] = GROUP_LEVELS.map(|level| mixture.central_intervals(level));
-    of_intervals(&mixture.mean(), &[half?, most?], counts, groups, rows)
-}
-
-/// By the means and the intervals of both levels.
-fn of_intervals(
-    means: &[f64],
-    intervals: &[PredictionIntervals<'_>; 2],
-    targets: &[f64],
-    groups: &[usize],
-    rows: &[Vec<usize>],
-) -> Result<Vec<OfTask>> {
+    let means = mixture.mean();
+    let (mut hits, mut widths) = (Vec::new(), Vec::new());
+    for level in GROUP_LEVELS {
+        let intervals = mixture.central_intervals(level)?;
+        hits.push(intervals.covered(targets)?);
+        widths.push(intervals.widths());
+    }
     let [_, most] = GROUP_LEVELS;
-    let hits = [
-        intervals[0].covered(targets)?,
-        intervals[1].covered(targets)?,
-    ];
-    let widths = [intervals[0].widths(), intervals[1].widths()];
     let tested = coverage_by_group(groups, &hits[1], most)?;
     let scored = tested.iter().zip(rows).map(|(group, rows)| {
         let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
@@ -231,7 +203,7 @@ fn of_intervals(
         });
         Ok(OfTask {
             scores: GroupTaskScores::Regression {
-                rmse: rmse(&pick(means), &pick(targets))?,
+                rmse: rmse(&pick(&means), &pick(targets))?,
                 intervals: intervals.collect(),
             },
             p_value: group.p_value,
@@ -244,7 +216,7 @@ fn of_intervals(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::NoiseDeviations;
+    use crate::predict::RealPredictions;
     use crate::scores::{Intervals, Scores};
 
     fn named(names: [&str; 2], of_rows: Vec<usize>) -> Groups {
@@ -265,12 +237,11 @@ mod tests {
         let groups: Vec<usize> = (0..40).map(|row| usize::from(row % 4 == 0)).collect();
         let predictions = |rows: &[usize]| {
             let of_row = |&row: &usize| [probabilities[2 * row], probabilities[2 * row + 1]];
-            Predictions::Classes(ClassPredictions {
-                classes: ["a", "b"].map(String::from).to_vec(),
-                draws: 1,
-                members: vec![1],
-                probabilities: rows.iter().flat_map(of_row).collect(),
-            })
+            Predictions::Classes(ClassPredictions::new(
+                ["a", "b"].map(String::from).to_vec(),
+                1,
+                rows.iter().flat_map(of_row).collect(),
+            ))
         };
         let all: Vec<usize> = (0..40).collect();
         let targets =
@@ -324,12 +295,7 @@ mod tests {
             })
             .collect();
         let groups: Vec<usize> = (0..80).map(|row| usize::from(row >= 40)).collect();
-        let predictions = Predictions::Reals(RealPredictions {
-            draws: 1,
-            members: vec![1],
-            means,
-            noise: NoiseDeviations::PerMember(vec![1.0]),
-        });
+        let predictions = Predictions::Reals(RealPredictions::new(1.0, 1, means));
         let found = ScoresByGroup::of(
             &named(["near", "far"], groups),
             &predictions,

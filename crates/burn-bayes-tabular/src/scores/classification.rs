@@ -139,7 +139,7 @@ impl ClassificationScores {
         intervals: Intervals,
         positive: Option<&str>,
     ) -> Result<Self> {
-        let classes = &predictions.classes;
+        let classes = &predictions.kind;
         let positive = classes
             .iter()
             .position(|class| Some(class.as_str()) == positive)
@@ -326,20 +326,13 @@ mod tests {
     use burn_bayes_data::Targets;
 
     fn predictions(classes: usize, draws: usize, probabilities: &[f64]) -> ClassPredictions {
-        ClassPredictions {
-            classes: (0..classes).map(|class| format!("class {class}")).collect(),
-            draws,
-            members: vec![draws],
-            probabilities: probabilities.to_vec(),
-        }
+        let names = (0..classes).map(|class| format!("class {class}"));
+        ClassPredictions::new(names.collect::<Vec<_>>(), draws, probabilities.to_vec())
     }
 
-    fn scored(
-        predictions: &ClassPredictions,
-        labels: &[usize],
-        intervals: Intervals,
-    ) -> Result<ClassificationScores> {
-        ClassificationScores::of_positive(predictions, labels, intervals, None)
+    fn scored(predictions: &ClassPredictions, labels: &[usize]) -> ClassificationScores {
+        let intervals = Intervals::Bootstrapped;
+        ClassificationScores::of_positive(predictions, labels, intervals, None).unwrap()
     }
 
     #[test]
@@ -349,12 +342,7 @@ mod tests {
             0.3, 0.7, 0.5, 0.5, 0.2, 0.8, 0.9, 0.1, // draw 0
             0.1, 0.9, 0.7, 0.3, 0.6, 0.4, 0.9, 0.1, // draw 1
         ];
-        let scores = scored(
-            &predictions(2, 2, &draws),
-            &[1, 0, 0, 0],
-            Intervals::Bootstrapped,
-        )
-        .unwrap();
+        let scores = scored(&predictions(2, 2, &draws), &[1, 0, 0, 0]);
         let close = |score: &Score, expected: f64| {
             let value = score.value.unwrap();
             assert!((value - expected).abs() < 1e-12, "{value} {expected}");
@@ -384,12 +372,7 @@ mod tests {
             .map(|(uniform, p)| usize::from(uniform < p))
             .collect();
         let values: Vec<f64> = positive.iter().flat_map(|p| [1.0 - p, *p]).collect();
-        let scores = scored(
-            &predictions(2, 1, &values),
-            &labels,
-            Intervals::Bootstrapped,
-        )
-        .unwrap();
+        let scores = scored(&predictions(2, 1, &values), &labels);
         let aurc = &scores.selective[0].aurc;
         for score in [
             &scores.accuracy,
@@ -418,12 +401,7 @@ mod tests {
             .collect();
         let labels: Vec<usize> = (0..100).map(|row| usize::from(row % 40 == 2)).collect();
         let values: Vec<f64> = positive.iter().flat_map(|p| [1.0 - p, *p]).collect();
-        let scores = scored(
-            &predictions(2, 1, &values),
-            &labels,
-            Intervals::Bootstrapped,
-        )
-        .unwrap();
+        let scores = scored(&predictions(2, 1, &values), &labels);
         for score in [&scores.auroc, &scores.balanced_accuracy, &scores.f1] {
             assert!(score.interval.is_some(), "{score:?}");
         }
@@ -431,12 +409,7 @@ mod tests {
 
     #[test]
     fn what_rows_leave_undefined_is_absent_and_says_why() {
-        let one_row = scored(
-            &predictions(2, 1, &[0.2, 0.8]),
-            &[1],
-            Intervals::Bootstrapped,
-        )
-        .unwrap();
+        let one_row = scored(&predictions(2, 1, &[0.2, 0.8]), &[1]);
         assert_eq!(one_row.accuracy.value, Some(1.0));
         assert_eq!(one_row.accuracy.interval, None);
         assert!(one_row.auroc.absent.as_ref().unwrap().contains("class"));
@@ -451,17 +424,12 @@ mod tests {
             ["mutual_information", "disagreement", "variation_ratio"]
         );
 
-        let one_class = scored(
-            &predictions(1, 2, &[1.0; 4]),
-            &[0, 0],
-            Intervals::Bootstrapped,
-        )
-        .unwrap();
+        let one_class = scored(&predictions(1, 2, &[1.0; 4]), &[0, 0]);
         assert_eq!(one_class.nll.value, Some(0.0));
         assert_eq!(one_class.auroc.value, None);
 
         let certain = predictions(2, 1, &[1.0, 0.0, 0.5, 0.5]);
-        let wrong = scored(&certain, &[1, 0], Intervals::Bootstrapped).unwrap();
+        let wrong = scored(&certain, &[1, 0]);
         assert!(wrong.nll.absent.as_ref().unwrap().contains("row 0"));
     }
 
@@ -489,8 +457,9 @@ mod tests {
     #[test]
     fn values_do_not_depend_on_intervals() {
         let draws = predictions(2, 1, &[0.3, 0.7, 0.8, 0.2, 0.4, 0.6, 0.9, 0.1]);
-        let [with, without] = [Intervals::Bootstrapped, Intervals::Omitted]
-            .map(|intervals| scored(&draws, &[1, 0, 0, 1], intervals).unwrap());
+        let (labels, omitted) = (&[1, 0, 0, 1], Intervals::Omitted);
+        let with = scored(&draws, labels);
+        let without = ClassificationScores::of_positive(&draws, labels, omitted, None).unwrap();
         for (one, other) in [
             (&with.accuracy, &without.accuracy),
             (&with.nll, &without.nll),

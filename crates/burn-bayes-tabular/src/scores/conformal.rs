@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::groups::Groups;
 use crate::predict::{Conformal, Predictions, mismatched};
 use crate::scores::Interval;
+use crate::scores::score::mean;
 
 /// The coverage of conformal sets or intervals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -80,7 +81,7 @@ impl ConformalScores {
                 let sets = sets.ok_or_else(|| mismatched(predictions))?;
                 let sizes = sets.sizes();
                 let numbers = sizes.iter().map(|&size| size as f64).collect();
-                let names = (0..=classes.classes.len()).map(|size| size.to_string());
+                let names = (0..=classes.kind.len()).map(|size| size.to_string());
                 let own = parts("size of the set", names, sizes);
                 (sets.covered(labels)?, numbers, own)
             }
@@ -106,7 +107,7 @@ impl ConformalScores {
         if let (true, Predictions::Classes(found), Targets::Classes(labels)) =
             (conformal.is_by_class(), predictions, targets)
         {
-            let names = found.classes.iter().cloned();
+            let names = found.kind.iter().cloned();
             all.push(parts("true class", names, labels.clone()));
         }
         let level = conformal.level();
@@ -128,7 +129,6 @@ impl ConformalScores {
         // A column may group both the thresholds and the scores.
         let parts = parts.collect::<Result<Vec<_>>>()?;
         let parts = distinct(&parts, |part| *part).into_iter().cloned();
-        let mean = Some(sizes.iter().sum::<f64>() / sizes.len() as f64);
         let is_classification = matches!(predictions, Predictions::Classes(_));
         let all = coverage_by_group(&vec![0; hits.len()], &hits, level)?;
         Ok(Self {
@@ -137,8 +137,8 @@ impl ConformalScores {
             guarantee: conformal.guarantee(),
             coverage: all[0].coverage,
             interval: all[0].interval.into(),
-            mean_size: mean.filter(|_| is_classification),
-            mean_width: mean.filter(|_| !is_classification),
+            mean_size: is_classification.then(|| mean(&sizes)),
+            mean_width: (!is_classification).then(|| mean(&sizes)),
             parts: parts.collect(),
         })
     }

@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::predict::{
-    ClassPredictions, CountPredictions, NoiseDeviations, Predictions, RealPredictions,
-    TargetPredictions,
+    ClassPredictions, CountPredictions, Predictions, RealPredictions, TargetPredictions,
 };
 use crate::rows::{Target, TrainingSet};
 
@@ -57,26 +56,20 @@ impl Constant {
     /// The same prediction for this number of rows.
     pub(crate) fn predictions(&self, target: &Target, rows: usize) -> Predictions {
         match self {
-            Self::Gaussian { mean, deviation } => Predictions::Reals(RealPredictions {
-                draws: 1,
-                members: vec![1],
-                means: vec![*mean; rows],
-                noise: NoiseDeviations::PerMember(vec![*deviation]),
-            }),
-            Self::Rate(rate) => Predictions::Counts(CountPredictions {
-                draws: 1,
-                members: vec![1],
-                rates: vec![*rate; rows],
-            }),
-            Self::Frequencies(frequencies) => Predictions::Classes(ClassPredictions {
-                classes: match target {
+            Self::Gaussian { mean, deviation } => {
+                Predictions::Reals(RealPredictions::new(*deviation, 1, vec![*mean; rows]))
+            }
+            Self::Rate(rate) => {
+                Predictions::Counts(CountPredictions::new((), 1, vec![*rate; rows]))
+            }
+            Self::Frequencies(frequencies) => Predictions::Classes(ClassPredictions::new(
+                match target {
                     Target::Classes(classes) => classes.clone(),
                     Target::Real(_) | Target::Counts { .. } | Target::Several(_) => Vec::new(),
                 },
-                draws: 1,
-                members: vec![1],
-                probabilities: frequencies.repeat(rows),
-            }),
+                1,
+                frequencies.repeat(rows),
+            )),
             Self::Several(constants) => {
                 let targets = match target {
                     Target::Several(targets) => targets.as_slice(),

@@ -10,6 +10,7 @@ use super::member_disagreement::MemberScores;
 use super::regression::{
     LEVELS, QUANTILES, calibration_error, coverage, pit_counts, quantile_frequencies, selective,
 };
+use super::score::mean;
 use super::spec::scores;
 use crate::error::Result;
 use crate::predict::{CountPredictions, members};
@@ -101,7 +102,7 @@ fn count_coverage(
     let central = mixture.central_intervals(level)?;
     let masses = mixture.interval_probabilities(&central)?;
     Ok(CoverageScores {
-        expected: Some(masses.iter().sum::<f64>() / masses.len() as f64),
+        expected: Some(mean(&masses)),
         ..coverage(level, &central, counts, intervals)?
     })
 }
@@ -118,9 +119,10 @@ mod tests {
     fn two_draws_are_scored_as_by_hand() {
         // The mean rates are 2 and 4; the variances between draws 1 and 0.
         let predictions = CountPredictions {
+            kind: (),
             draws: 2,
             members: vec![1, 1],
-            rates: vec![1.0, 4.0, 3.0, 4.0],
+            values: vec![1.0, 4.0, 3.0, 4.0],
         };
         let scores = CountScores::of(&predictions, &[0.0, 5.0], Intervals::Omitted).unwrap();
         assert_eq!(scores.rmse.value, Some(2.5_f64.sqrt()));
@@ -143,11 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_no_count_is_an_error() {
-        let predictions = Predictions::Counts(CountPredictions {
-            draws: 1,
-            members: vec![1],
-            rates: vec![1.0],
-        });
+        let predictions = Predictions::Counts(CountPredictions::new((), 1, vec![1.0]));
         let scored = |targets| Scores::of(&predictions, &targets, Intervals::Omitted);
         assert!(scored(Targets::Real(vec![3.0])).is_ok());
         let message = scored(Targets::Real(vec![0.5])).unwrap_err().to_string();

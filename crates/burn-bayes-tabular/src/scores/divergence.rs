@@ -16,6 +16,7 @@ use std::fmt;
 
 use burn_bayes_data::Targets;
 
+use super::score::mean;
 use super::{Constant, HoldoutScore, Summary, row_costs};
 use crate::error::Result;
 use crate::predict::Predictions;
@@ -117,7 +118,7 @@ pub fn divergence(
     let is_worse = is_beyond_noise(&differences.collect::<Vec<_>>());
     Ok(is_worse.then(|| Divergence::WorseThanConstant {
         nll: cost,
-        constant: baseline.iter().sum::<f64>() / baseline.len() as f64,
+        constant: mean(&baseline),
         constant_name: match constant {
             Predictions::Classes(_) => "the class frequencies of the training rows",
             Predictions::Counts(_) => "the mean count of the training rows as a constant rate",
@@ -178,7 +179,7 @@ mod tests {
     use burn_bayes_data::{ColumnScale, Dataset, Features};
 
     use super::*;
-    use crate::predict::{ClassPredictions, NoiseDeviations, RealPredictions};
+    use crate::predict::{ClassPredictions, RealPredictions};
     use crate::rows::Target;
 
     const ROWS: usize = 200;
@@ -205,19 +206,11 @@ mod tests {
     }
 
     fn reals(means: Vec<f64>, noise_deviation: f64) -> Predictions {
-        Predictions::Reals(RealPredictions {
-            draws: 1,
-            members: vec![1],
-            means,
-            noise: NoiseDeviations::PerMember(vec![noise_deviation]),
-        })
+        Predictions::Reals(RealPredictions::new(noise_deviation, 1, means))
     }
 
     fn kept() -> Target {
-        Target::Real(ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        })
+        Target::Real(ColumnScale::KEPT)
     }
 
     #[test]
@@ -248,12 +241,7 @@ mod tests {
     fn classes_are_measured_by_their_frequencies() {
         let of = |probabilities: Vec<f64>| {
             let classes = ["a", "b"].map(String::from).to_vec();
-            Predictions::Classes(ClassPredictions {
-                classes,
-                draws: 1,
-                members: vec![1],
-                probabilities,
-            })
+            Predictions::Classes(ClassPredictions::new(classes, 1, probabilities))
         };
         // One row in four is of the second class.
         let labels: Vec<usize> = (0..ROWS).map(|row| usize::from(row % 4 == 0)).collect();

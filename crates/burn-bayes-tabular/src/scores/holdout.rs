@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use burn_bayes::eval::{
-    LabelledProbabilities, TargetedCounts, TargetedMixture, accuracy, log_probabilities,
-    mixture_nll, nll, rmse,
-};
+use burn_bayes::eval::{LabelledProbabilities, accuracy, rmse};
 use burn_bayes_data::Targets;
 
+use super::score::mean;
 use super::{NLL, divergence, row_costs};
 use crate::error::{Result, TabularError};
-use crate::predict::{Predictions, mismatched};
+use crate::predict::{Predictions, TargetPredictions, mismatched};
 use crate::rows::TrainingSet;
 
 /// Numbers by name, as a job stores them.
@@ -37,56 +35,11 @@ pub struct HoldoutScore {
 impl HoldoutScore {
     /// Scores predictions, without a comparison with the constant.
     pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
-        match (predictions, targets) {
-            (Predictions::Reals(predictions), Targets::Real(targets)) => {
-                let mixture = predictions.checked()?;
-                Ok(Self {
-                    cost: mixture_nll(&TargetedMixture::new(&mixture, targets)?),
-                    error: rmse(&mixture.mean(), targets)?,
-                    diverged: false,
-                })
-            }
-            (Predictions::Counts(predictions), Targets::Real(counts)) => {
-                let mixture = predictions.checked()?;
-                let targeted = TargetedCounts::new(&mixture, counts)?;
-                let total: f64 = log_probabilities(&targeted).iter().sum();
-                Ok(Self {
-                    cost: -total / counts.len() as f64,
-                    error: rmse(&mixture.mean(), counts)?,
-                    diverged: false,
-                })
-            }
-            (Predictions::Classes(predictions), Targets::Classes(labels)) => {
-                let average = predictions.checked()?.average();
-                let labelled = LabelledProbabilities::new(&average, labels)?;
-                Ok(Self {
-                    cost: nll(&labelled),
-                    error: 1.0 - accuracy(&labelled),
-                    diverged: false,
-                })
-            }
-            (Predictions::Several(found), Targets::Several(columns)) => {
-                let costs = row_costs(predictions, targets)?;
-                let mut errors = Vec::new();
-                for (target, column) in found.iter().zip(columns) {
-                    let error = Self::of(&target.predictions, column)?.error / target.unit;
-                    errors.push(match target.predictions {
-                        Predictions::Reals(_) => error.powi(2),
-                        _ => error,
-                    });
-                }
-                let error = mean(&errors);
-                Ok(Self {
-                    cost: mean(&costs),
-                    error: match found.first().map(|target| &target.predictions) {
-                        Some(Predictions::Reals(_)) => error.sqrt(),
-                        _ => error,
-                    },
-                    diverged: false,
-                })
-            }
-            _ => Err(mismatched(predictions)),
-        }
+        Ok(Self {
+            cost: mean(&row_costs(predictions, targets)?),
+            error: error(predictions, targets)?,
+            diverged: false,
+        })
     }
 
     /// Scores predictions of the held-out rows of a fit to these rows; `None` if they have no scores.
@@ -150,8 +103,33 @@ impl HoldoutScore {
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+fn error(predictions: &Predictions, targets: &Targets) -> Result<f64> {
+    if let (Some(mixture), Targets::Real(values)) = (predictions.mixture()?, targets) {
+        return Ok(rmse(&mixture.mean(), values)?);
+    }
+    match (predictions, targets) {
+        (Predictions::Classes(predictions), Targets::Classes(labels)) => {
+            let average = predictions.checked()?.average();
+            Ok(1.0 - accuracy(&LabelledProbabilities::new(&average, labels)?))
+        }
+        (Predictions::Several(found), Targets::Several(columns)) => {
+            let of_numbers =
+                |one: &TargetPredictions| matches!(one.predictions, Predictions::Reals(_));
+            let mut errors = Vec::new();
+            for (one, column) in found.iter().zip(columns) {
+                let error = error(&one.predictions, column)? / one.unit;
+                errors.push(if of_numbers(one) {
+                    error.powi(2)
+                } else {
+                    error
+                });
+            }
+            let error = mean(&errors);
+            let is_root = found.first().is_some_and(of_numbers);
+            Ok(if is_root { error.sqrt() } else { error })
+        }
+        _ => Err(mismatched(predictions)),
+    }
 }
 
 #[cfg(test)]

@@ -43,11 +43,11 @@ mod tests {
     fn the_parts_of_an_ensemble_are_averages_over_rows() {
         let reals = |members| {
             Predictions::Reals(RealPredictions {
+                // Two rows: the members are at ±1 and at ±2, their draws half a unit around them.
+                kind: NoiseDeviations::PerMember(vec![1.0, 1.0]),
                 draws: 4,
                 members,
-                // Two rows: the members are at ±1 and at ±2, their draws half a unit around them.
-                means: vec![0.5, 1.5, 1.5, 2.5, -1.5, -2.5, -0.5, -1.5],
-                noise: NoiseDeviations::PerMember(vec![1.0, 1.0]),
+                values: vec![0.5, 1.5, 1.5, 2.5, -1.5, -2.5, -0.5, -1.5],
             })
         };
         let targets = Targets::Real(vec![0.0, 1.0]);
@@ -60,10 +60,10 @@ mod tests {
         assert!((parts.between.value.unwrap() - 2.5_f64.sqrt()).abs() < 1e-15);
 
         let classes = Predictions::Classes(ClassPredictions {
-            classes: vec!["a".into(), "b".into()],
+            kind: vec!["a".into(), "b".into()],
             draws: 2,
             members: vec![1, 1],
-            probabilities: vec![1.0, 0.0, 0.5, 0.5, 0.0, 1.0, 0.5, 0.5],
+            values: vec![1.0, 0.0, 0.5, 0.5, 0.0, 1.0, 0.5, 0.5],
         });
         let scores =
             Scores::of(&classes, &Targets::Classes(vec![0, 1]), Intervals::Omitted).unwrap();

@@ -304,18 +304,12 @@ pub(super) fn pit_counts(pit: &[f64]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::NoiseDeviations;
     use crate::predict::{ClassPredictions, Predictions};
     use crate::scores::Scores;
     use burn_bayes_data::Targets;
 
     fn predictions(draws: usize, means: &[f64], noise_deviation: f64) -> RealPredictions {
-        RealPredictions {
-            draws,
-            members: vec![draws],
-            means: means.to_vec(),
-            noise: NoiseDeviations::PerMember(vec![noise_deviation]),
-        }
+        RealPredictions::new(noise_deviation, draws, means.to_vec())
     }
 
     #[test]
@@ -377,12 +371,7 @@ mod tests {
         )
         .unwrap_err();
         assert!(missing.to_string().contains("targets"));
-        let classes = Predictions::Classes(ClassPredictions {
-            classes: vec!["a".into()],
-            draws: 1,
-            members: vec![1],
-            probabilities: vec![1.0],
-        });
+        let classes = Predictions::Classes(ClassPredictions::new(vec!["a".into()], 1, vec![1.0]));
         let mismatch =
             Scores::of(&classes, &Targets::Real(vec![0.0]), Intervals::Bootstrapped).unwrap_err();
         assert!(mismatch.to_string().contains("predicts classes"));

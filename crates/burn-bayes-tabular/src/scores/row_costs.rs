@@ -6,10 +6,7 @@
 //!
 //! whose logarithm is computed as max + ln Σ exp(· − max).
 
-use burn_bayes::eval::{
-    LabelledProbabilities, TargetedCounts, TargetedMixture, log_densities, log_losses,
-    log_probabilities,
-};
+use burn_bayes::eval::{LabelledProbabilities, log_losses};
 use burn_bayes_data::Targets;
 
 use crate::error::Result;
@@ -18,17 +15,10 @@ use burn_bayes::eval::Bounded;
 
 /// The NLL of every row in nats, in the unit of the target; of several targets the joint one.
 pub(crate) fn row_costs(predictions: &Predictions, targets: &Targets) -> Result<Vec<f64>> {
+    if let (Some(mixture), Targets::Real(values)) = (predictions.mixture()?, targets) {
+        return mixture.costs(values);
+    }
     match (predictions, targets) {
-        (Predictions::Reals(predictions), Targets::Real(targets)) => {
-            let mixture = predictions.checked()?;
-            let densities = log_densities(&TargetedMixture::new(&mixture, targets)?);
-            Ok(densities.into_iter().map(|log| -log).collect())
-        }
-        (Predictions::Counts(predictions), Targets::Real(counts)) => {
-            let mixture = predictions.checked()?;
-            let logarithms = log_probabilities(&TargetedCounts::new(&mixture, counts)?);
-            Ok(logarithms.into_iter().map(|log| -log).collect())
-        }
         (Predictions::Classes(predictions), Targets::Classes(labels)) => {
             let average = predictions.checked()?.average();
             Ok(log_losses(&LabelledProbabilities::new(&average, labels)?))
@@ -73,7 +63,7 @@ fn joint_costs(
 
 #[cfg(test)]
 mod tests {
-    use burn_bayes::eval::{GaussianMixture, NoisePrecision, joint_log_densities};
+    use burn_bayes::eval::{GaussianMixture, NoisePrecision, TargetedMixture, joint_log_densities};
 
     use super::*;
     use crate::predict::{ClassPredictions, NoiseDeviations, RealPredictions};
@@ -88,10 +78,10 @@ mod tests {
 
     fn reals(means: &[f64; 4], deviations: [f64; 2]) -> Predictions {
         Predictions::Reals(RealPredictions {
+            kind: NoiseDeviations::PerMember(deviations.to_vec()),
             draws: 2,
             members: vec![1, 1],
-            means: means.to_vec(),
-            noise: NoiseDeviations::PerMember(deviations.to_vec()),
+            values: means.to_vec(),
         })
     }
 
@@ -127,12 +117,11 @@ mod tests {
     #[test]
     fn the_joint_cost_of_labels_is_that_of_the_mixture_of_products() {
         let label = |positive: [f64; 2]| {
-            Predictions::Classes(ClassPredictions {
-                classes: vec!["no".into(), "yes".into()],
-                draws: 2,
-                members: vec![2],
-                probabilities: positive.iter().flat_map(|p| [1.0 - p, *p]).collect(),
-            })
+            Predictions::Classes(ClassPredictions::new(
+                vec!["no".into(), "yes".into()],
+                2,
+                positive.iter().flat_map(|p| [1.0 - p, *p]).collect(),
+            ))
         };
         let predictions = Predictions::Several(vec![
             of_target("a", label([0.9, 0.2])),

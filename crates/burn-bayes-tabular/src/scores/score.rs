@@ -188,10 +188,7 @@ impl Score {
             // Means of equal numbers may differ by rounding errors.
             Ok(interval) if interval.upper - interval.lower > ROUNDING * value.abs() => Self {
                 value: Some(value),
-                interval: Some(Interval {
-                    lower: interval.lower,
-                    upper: interval.upper,
-                }),
+                interval: Some(interval.into()),
                 absent: None,
             },
             Ok(_) => Self::alone(value, "no interval: all resamples have the same score"),
@@ -203,6 +200,6 @@ impl Score {
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

@@ -201,7 +201,7 @@ impl Numbers<'_> {
         let deviations = self.predictions.noise_of_predictions();
         let normals = Noise::host(SEED).row(place).latent(deviations.len());
         let noise = deviations.into_iter().zip(normals);
-        let pairs = self.predictions.means.iter().zip(noise);
+        let pairs = self.predictions.values.iter().zip(noise);
         let sample = |(mean, (deviation, normal)): (&f64, (f64, f32))| {
             (mean + deviation * f64::from(normal)) / self.unit
         };
@@ -260,7 +260,7 @@ fn joint_of_labels(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::{ClassPredictions, NoiseDeviations};
+    use crate::predict::ClassPredictions;
 
     fn of_target(name: &str, unit: f64, predictions: Predictions) -> TargetPredictions {
         TargetPredictions {
@@ -279,12 +279,7 @@ mod tests {
     #[test]
     fn numbers_are_scored_in_their_standard_deviations() {
         let reals = |means: [f64; 2], noise: f64| {
-            Predictions::Reals(RealPredictions {
-                draws: 1,
-                members: vec![1],
-                means: means.to_vec(),
-                noise: NoiseDeviations::PerMember(vec![noise]),
-            })
+            Predictions::Reals(RealPredictions::new(noise, 1, means.to_vec()))
         };
         // With hardly any noise, the energy score of one draw is the distance of the targets.
         let scores = scored(
@@ -319,12 +314,11 @@ mod tests {
     #[test]
     fn a_row_of_labels_matches_if_all_do() {
         let label = |positive: [f64; 4]| {
-            Predictions::Classes(ClassPredictions {
-                classes: vec!["0".into(), "1".into()],
-                draws: 1,
-                members: vec![1],
-                probabilities: positive.iter().flat_map(|p| [1.0 - p, *p]).collect(),
-            })
+            Predictions::Classes(ClassPredictions::new(
+                vec!["0".into(), "1".into()],
+                1,
+                positive.iter().flat_map(|p| [1.0 - p, *p]).collect(),
+            ))
         };
         let scores = scored(
             vec![

@@ -7,13 +7,16 @@ use std::str::FromStr;
 use burn_bayes_data::{DecimalMark, Header, MissingPolicy, OneOrSeveral, Task, UnseenPolicy};
 use serde::{Deserialize, Serialize};
 
+use super::device::DeviceName;
+use super::prior::PriorName;
 use super::table::SettingValue;
 
-/// Defines an enumeration whose values have names in settings and on command lines.
+/// Defines an enumeration whose values have names in settings and on command lines, perhaps those of another one with the
+/// same values.
 macro_rules! choices {
     (
         $(#[$meta:meta])*
-        $choices:ident {
+        $choices:ident $(of $other:ty)? {
             $($(#[doc = $doc:literal])+ $choice:ident = $name:literal,)+
         }
     ) => {
@@ -27,6 +30,8 @@ macro_rules! choices {
             /// All values.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$choice),+];
         }
+
+        $crate::settings::choices!(@into $choices [$($other)?] [$($choice)+]);
 
         impl std::fmt::Display for $choices {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -51,6 +56,16 @@ macro_rules! choices {
             const KIND: $crate::settings::Kind = $crate::settings::Kind::Choice(&[
                 $($crate::settings::Choice { name: $name, help: concat!($($doc),+) }),+
             ]);
+        }
+    };
+    (@into $choices:ident [] $choice:tt) => {};
+    (@into $choices:ident [$other:ty] [$($choice:ident)+]) => {
+        impl From<$choices> for $other {
+            fn from(name: $choices) -> Self {
+                match name {
+                    $($choices::$choice => Self::$choice,)+
+                }
+            }
         }
     };
 }
@@ -107,7 +122,7 @@ choices! {
 
 choices! {
     /// Type of the task.
-    TaskName {
+    TaskName of Task {
         /// A number.
         Regression = "regression",
         /// A count: a whole number of at least 0.
@@ -119,20 +134,9 @@ choices! {
     }
 }
 
-impl From<TaskName> for Task {
-    fn from(name: TaskName) -> Self {
-        match name {
-            TaskName::Regression => Self::Regression,
-            TaskName::Counts => Self::Counts,
-            TaskName::Classification => Self::Classification,
-            TaskName::Multilabel => Self::Multilabel,
-        }
-    }
-}
-
 choices! {
     /// Decimal separator.
-    DecimalName {
+    DecimalName of DecimalMark {
         /// 1.5
         Point = ".",
         /// 1,5
@@ -140,34 +144,15 @@ choices! {
     }
 }
 
-impl From<DecimalName> for DecimalMark {
-    fn from(name: DecimalName) -> Self {
-        match name {
-            DecimalName::Point => Self::Point,
-            DecimalName::Comma => Self::Comma,
-        }
-    }
-}
-
 choices! {
     /// Whether the first row of a file names the columns.
-    HeaderName {
+    HeaderName of Header {
         /// The first row is a header if none of its cells is a number.
         Detect = "detect",
         /// The first row is a header.
         Present = "present",
         /// There is no header; columns are named column_0, column_1, ….
         Absent = "absent",
-    }
-}
-
-impl From<HeaderName> for Header {
-    fn from(name: HeaderName) -> Self {
-        match name {
-            HeaderName::Detect => Self::Detect,
-            HeaderName::Present => Self::Present,
-            HeaderName::Absent => Self::Absent,
-        }
     }
 }
 
@@ -194,20 +179,11 @@ impl From<MissingName> for MissingPolicy {
 
 choices! {
     /// Treatment of categories that do not occur in the training rows.
-    UnseenName {
+    UnseenName of UnseenPolicy {
         /// Stop with an error.
         Refuse = "refuse",
         /// Encode as zeros.
         Zeros = "zeros",
-    }
-}
-
-impl From<UnseenName> for UnseenPolicy {
-    fn from(name: UnseenName) -> Self {
-        match name {
-            UnseenName::Refuse => Self::Refuse,
-            UnseenName::Zeros => Self::Zeros,
-        }
     }
 }
 
@@ -278,29 +254,6 @@ impl NoisePrecision {
     pub const LEARNED: Self = Self::Learned(LearnedWord::Learned);
 }
 
-impl FromStr for NoisePrecision {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "learned" => Ok(Self::LEARNED),
-            _ => text
-                .parse()
-                .map(Self::Given)
-                .map_err(|_| format!("`{text}` is neither a number nor `learned`")),
-        }
-    }
-}
-
-impl fmt::Display for NoisePrecision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Given(precision) => precision.fmt(f),
-            Self::Learned(_) => f.write_str("learned"),
-        }
-    }
-}
-
 /// The precision of the prior over the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
@@ -350,31 +303,45 @@ impl From<f64> for PriorPrecision {
     }
 }
 
-impl FromStr for PriorPrecision {
-    type Err = String;
+/// The texts of a number, or of one of these words.
+macro_rules! number_or {
+    ($type:ident, $listed:literal, $($word:literal = $variant:ident($value:path)),+) => {
+        impl FromStr for $type {
+            type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::AUTO),
-            "learned" => Ok(Self::Learned(PriorLearning::Learned)),
-            "learned-per-layer" => Ok(Self::Learned(PriorLearning::LearnedPerLayer)),
-            _ => text.parse().map(Self::Given).map_err(|_| {
-                format!("`{text}` is neither a number nor `auto`, `learned` or `learned-per-layer`")
-            }),
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text {
+                    $($word => Ok(Self::$variant($value)),)+
+                    _ => text.parse().map(Self::Given).map_err(|_| {
+                        format!("`{text}` is neither a number nor {}", $listed)
+                    }),
+                }
+            }
         }
-    }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    Self::Given(number) => number.fmt(f),
+                    $(Self::$variant($value) => f.write_str($word),)+
+                }
+            }
+        }
+    };
 }
 
-impl fmt::Display for PriorPrecision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Given(precision) => precision.fmt(f),
-            Self::Auto(_) => f.write_str("auto"),
-            Self::Learned(PriorLearning::Learned) => f.write_str("learned"),
-            Self::Learned(PriorLearning::LearnedPerLayer) => f.write_str("learned-per-layer"),
-        }
-    }
-}
+number_or!(
+    NoisePrecision,
+    "`learned`",
+    "learned" = Learned(LearnedWord::Learned)
+);
+number_or!(
+    PriorPrecision,
+    "`auto`, `learned` or `learned-per-layer`",
+    "auto" = Auto(AutoWord::Auto),
+    "learned" = Learned(PriorLearning::Learned),
+    "learned-per-layer" = Learned(PriorLearning::LearnedPerLayer)
+);
 
 /// A column separator: one character, or `tab`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -479,11 +446,13 @@ macro_rules! as_text {
     };
 }
 
-as_text!(Delimiter, NetworkShape);
+as_text!(Delimiter, DeviceName, NetworkShape, PriorName);
 
 impl SettingValue for Delimiter {}
+impl SettingValue for DeviceName {}
 impl SettingValue for NetworkShape {}
 impl SettingValue for NoisePrecision {}
+impl SettingValue for PriorName {}
 impl SettingValue for PriorPrecision {}
 impl SettingValue for TargetColumns {}
 impl SettingValue for Words {}

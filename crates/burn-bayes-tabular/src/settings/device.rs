@@ -6,7 +6,6 @@ use std::str::FromStr;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-use super::table::SettingValue;
 use crate::error::{Result, TabularError};
 
 /// A device: `flex`, `wgpu`, `cuda` or `cuda:1`.
@@ -84,22 +83,6 @@ impl fmt::Display for DeviceName {
             Self::Wgpu => f.write_str("wgpu"),
             Self::Cuda(index) => write!(f, "cuda:{index}"),
         }
-    }
-}
-
-impl SettingValue for DeviceName {}
-
-impl TryFrom<String> for DeviceName {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<DeviceName> for String {
-    fn from(device: DeviceName) -> Self {
-        device.to_string()
     }
 }
 

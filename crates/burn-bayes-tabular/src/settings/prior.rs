@@ -6,8 +6,6 @@ use std::str::FromStr;
 use burn_bayes_contrib::functional::Kernel;
 use serde::{Deserialize, Serialize};
 
-use super::table::SettingValue;
-
 /// Before the text of a kernel.
 const PREFIX: &str = "gp:";
 
@@ -31,8 +29,6 @@ impl PriorName {
     }
 }
 
-impl SettingValue for PriorName {}
-
 impl FromStr for PriorName {
     type Err = String;
 
@@ -55,20 +51,6 @@ impl FromStr for PriorName {
             ));
         }
         Ok(Self::GaussianProcess(form))
-    }
-}
-
-impl TryFrom<String> for PriorName {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<PriorName> for String {
-    fn from(prior: PriorName) -> Self {
-        prior.to_string()
     }
 }
 

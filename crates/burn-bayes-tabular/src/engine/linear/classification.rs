@@ -391,16 +391,27 @@ mod tests {
     use crate::rows::{Target, TrainingSet};
     use crate::settings::Method;
 
+    /// Rows of two classes.
+    fn training_set(values: Vec<f64>, is_second: &[bool]) -> TrainingSet {
+        let classes = is_second.iter().map(|&class| usize::from(class));
+        let features = Features::new(ROWS, WIDTH, values).unwrap();
+        let dataset = Dataset::new(features, Targets::Classes(classes.collect())).unwrap();
+        TrainingSet::new(&dataset, Target::Classes(vec!["a".into(), "b".into()])).unwrap()
+    }
+
+    /// Features, and whether the rows are of the second class.
+    fn rows() -> (Vec<f64>, Vec<bool>) {
+        let values = features().values().to_vec();
+        let rows = values.chunks(WIDTH).zip(normals(4, ROWS));
+        let is_second = rows.map(|(row, noise)| 2.0 * row[0] - row[1] + noise > 0.0);
+        let is_second = is_second.collect();
+        (values, is_second)
+    }
+
     #[test]
     fn a_classification_has_the_mode_and_the_spread_of_its_posterior() {
-        let features = features();
-        let rows = features.values().chunks(WIDTH).zip(normals(4, ROWS));
-        let classes: Vec<usize> = rows
-            .map(|(row, noise)| usize::from(2.0 * row[0] - row[1] + noise > 0.0))
-            .collect();
-        let dataset = Dataset::new(features, Targets::Classes(classes)).unwrap();
-        let target = Target::Classes(vec!["a".into(), "b".into()]);
-        let training_set = TrainingSet::new(&dataset, target).unwrap();
+        let (values, is_second) = rows();
+        let training_set = training_set(values, &is_second);
         let design = Design::new(&training_set, &settings(Method::Map));
         let model = fit(&training_set, &settings(Method::Map)).unwrap();
         assert!(model.posterior().is_none());
@@ -430,17 +441,8 @@ mod tests {
 
     #[test]
     fn the_full_gaussian_of_two_classes_is_that_of_a_logistic_regression() {
-        let features = features();
-        let values = features.values().to_vec();
-        let rows = values.chunks(WIDTH).zip(normals(4, ROWS));
-        let is_second: Vec<bool> = rows
-            .map(|(row, noise)| 2.0 * row[0] - row[1] + noise > 0.0)
-            .collect();
-        let classes = is_second.iter().map(|&class| usize::from(class));
-        let targets = Targets::Classes(classes.collect());
-        let dataset = Dataset::new(features, targets).unwrap();
-        let target = Target::Classes(vec!["a".into(), "b".into()]);
-        let training_set = TrainingSet::new(&dataset, target).unwrap();
+        let (values, is_second) = rows();
+        let training_set = training_set(values.clone(), &is_second);
         let settings = settings(Method::FullGaussian);
         let model = fit(&training_set, &settings).unwrap();
         let found = model.posterior().unwrap().to_dense().unwrap();
@@ -477,12 +479,9 @@ mod tests {
             .step_by(WIDTH)
             .for_each(|value| *value = 0.0);
         values[2] = 40.0;
-        let classes = (0..ROWS).map(|row| usize::from(values[row * WIDTH] > 0.0));
-        let targets = Targets::Classes(classes.collect());
-        let features = Features::new(ROWS, WIDTH, values).unwrap();
-        let dataset = Dataset::new(features, targets).unwrap();
-        let target = Target::Classes(vec!["a".into(), "b".into()]);
-        let training_set = TrainingSet::new(&dataset, target).unwrap();
+        let is_second = (0..ROWS).map(|row| values[row * WIDTH] > 0.0);
+        let is_second: Vec<bool> = is_second.collect();
+        let training_set = training_set(values, &is_second);
         let design = Design::new(&training_set, &settings(Method::Vifa));
         for (form, rank) in [(FormKind::Covariance, 0), (FormKind::Precision, 2)] {
             let family = Family::LowRank(form, rank);

@@ -66,11 +66,7 @@ mod tests {
             .collect();
         let features = Features::new(ROWS, WIDTH, values.clone()).unwrap();
         let dataset = Dataset::new(features, Targets::Real(targets.clone())).unwrap();
-        let scale = ColumnScale {
-            centre: 0.0,
-            spread: 1.0,
-        };
-        let training_set = TrainingSet::new(&dataset, Target::Real(scale)).unwrap();
+        let training_set = TrainingSet::new(&dataset, Target::Real(ColumnScale::KEPT)).unwrap();
         (values, targets, training_set)
     }
 

@@ -19,11 +19,11 @@ use burn_bayes::graph::Layout;
 use burn_bayes::posterior::{DenseGaussian, FormKind, NearestGaussian};
 
 use self::regression::Sums;
-use super::algorithms::{network, weights};
+use super::TrainedModel;
+use super::algorithms::weights;
 use super::likelihood::is_simple;
 use super::method::rank;
 use super::prior::bounded;
-use super::{Motion, TrainedModel};
 use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{
@@ -124,22 +124,14 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
             (learned_prior, 1.0, gaussian, parts)
         }
     };
-    let trained = device.clone().autodiff();
-    let network = network(
-        settings,
-        training_set.width(),
-        target,
-        &[precision],
-        &trained,
-    );
-    let layout = Layout::new(&network, &ParamGroup::all()).map_err(burn_bayes::Error::from)?;
+    let network = training_set.network(settings, &[precision], &device.clone().autodiff());
+    let layout = Layout::new(&network, &ParamGroup::all())?;
     let vector = |values: &[f64]| {
         let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
         Tensor::<1>::from_data(TensorData::new(values, [design.len()]), &device)
     };
     let mean = vector(gaussian.mean());
-    let network = layout.write(network.valid(), mean.clone());
-    let network = network.map_err(burn_bayes::Error::from)?;
+    let network = layout.write(network.valid(), mean.clone())?;
     let posterior = match family.zip(parts) {
         None => None,
         Some((family, Parts { factors, diagonal })) => {
@@ -158,17 +150,10 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
             })
         }
     };
-    let model = TrainedModel::new(
-        &network,
-        posterior,
-        target.clone(),
-        vec![precision],
-        settings.seed,
-    )?;
-    Ok(model.after_training(
-        learned_prior.map(|precision| vec![precision]),
-        Motion::default(),
-    ))
+    let (target, precisions) = (target.clone(), vec![precision]);
+    let mut model = TrainedModel::new(&network, posterior, target, precisions, settings.seed)?;
+    model.learned_prior = learned_prior.map(|precision| vec![precision]);
+    Ok(model)
 }
 
 /// A family of Gaussians.

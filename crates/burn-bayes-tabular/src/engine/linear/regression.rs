@@ -246,7 +246,7 @@ mod tests {
                 ..settings(Method::Exact)
             };
             let model = fit(&training_set, &settings).unwrap();
-            let prior = model.learned_prior().unwrap()[0];
+            let prior = model.learned_prior.as_ref().unwrap()[0];
             assert!(close(prior, ridge.prior_precision()), "{prior}");
             assert!(close(model.noise_precisions()[0], ridge.noise_precision()));
         }
@@ -262,7 +262,7 @@ mod tests {
             ..settings(Method::MeanField)
         };
         let model = fit(&training_set, &settings).unwrap();
-        let prior = model.learned_prior().unwrap()[0];
+        let prior = model.learned_prior.as_ref().unwrap()[0];
         let evidence = |alpha: f64| {
             let rows = features();
             let exact = linear_regression_posterior(rows.values(), &targets, alpha, 12.0).unwrap();

@@ -58,7 +58,7 @@ impl Comparison {
         rows: &SplitTable,
         records: &[Record],
     ) -> Result<Self> {
-        let (Some(request), Some(new)) = (runs.new_rows(), runs.new_table(rows)?) else {
+        let (Some(request), Some(new)) = (&runs.new_rows, runs.new_table(rows)?) else {
             return Ok(self);
         };
         let target = new.table.column(&runs.config().data.targets()?[0]).ok();
@@ -69,8 +69,8 @@ impl Comparison {
             let name = method.to_string();
             let fits: Option<Vec<&LeftOut>> = runs_of(&name, records)
                 .into_iter()
-                .take(runs.folds())
-                .map(|record| record.left_out.as_ref())
+                .take(runs.folds)
+                .map(|record| record.computed.left_out.as_ref())
                 .collect();
             if let Some(fits) = fits {
                 methods.push(MethodIntervals::of(
@@ -86,7 +86,7 @@ impl Comparison {
             level: request.level,
             rows: known,
             new_rows: new.rows.len(),
-            guarantee: guarantee(request.level, known, runs.folds()),
+            guarantee: guarantee(request.level, known, runs.folds),
             methods,
             places: new.rows.iter().map(|row| row + 1).collect(),
         });

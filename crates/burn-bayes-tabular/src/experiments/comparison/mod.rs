@@ -31,8 +31,6 @@ use burn_bayes::eval::Bounded;
 const FEWEST_TESTED: usize = 5;
 /// The measure of the number of test rows divided by that of training rows.
 const TEST_TO_TRAIN: &str = "test_to_train";
-/// That of five folds, for records without it.
-const OF_FIVE_FOLDS: f64 = 0.25;
 
 /// The measures that a job stores, without undefined scores.
 fn measures(scored: &Scored) -> Measures {
@@ -106,7 +104,7 @@ impl Comparison {
                 let runs = of(name);
                 let diverged = runs
                     .iter()
-                    .filter(|run| run.measures.contains_key(DIVERGED));
+                    .filter(|run| run.computed.measures.contains_key(DIVERGED));
                 let seconds: Vec<f64> = runs.iter().map(|run| run.seconds).collect();
                 Row {
                     method: name.clone(),
@@ -116,15 +114,21 @@ impl Comparison {
                 }
             })
             .collect();
-        let ratios = records.iter();
-        let ratios = ratios.filter_map(|run| run.measures.get(TEST_TO_TRAIN).copied());
-        let ratio = ratios.reduce(f64::max).unwrap_or(OF_FIVE_FOLDS);
+        let mut ratio: f64 = 0.0;
+        for run in records {
+            let found = run.computed.measures.get(TEST_TO_TRAIN).ok_or_else(|| {
+                let problem =
+                    "a finished run lacks its number of test rows; compare without --resume";
+                TabularError::Data(problem.into())
+            })?;
+            ratio = ratio.max(*found);
+        }
         for column in ScoreSpec::compared() {
             let runs: Vec<Vec<Option<f64>>> = names
                 .iter()
                 .map(|name| {
                     let runs = of(name).into_iter();
-                    runs.map(|run| run.measures.get(column.key).copied())
+                    runs.map(|run| run.computed.measures.get(column.key).copied())
                         .collect()
                 })
                 .collect();
@@ -347,9 +351,9 @@ mod tests {
     use crate::experiments::jobs::Key;
 
     fn record(method: &str, seed: u64, measures: &[(&str, f64)]) -> Record {
-        let measures = measures
-            .iter()
-            .map(|&(name, value)| (name.to_string(), value));
+        // Of five folds.
+        let measures = measures.iter().chain([&(TEST_TO_TRAIN, 0.25)]);
+        let measures = measures.map(|&(name, value)| (name.to_string(), value));
         Record {
             key: Key {
                 case: "rows".into(),
@@ -357,11 +361,14 @@ mod tests {
                 seed,
             },
             settings: serde_json::Value::Null,
-            measures: measures.collect(),
-            row_costs: Vec::new(),
-            left_out: None,
+            computed: measures.collect::<Measures>().into(),
             seconds: 2.0,
         }
+    }
+
+    fn compared(records: &[Record]) -> Comparison {
+        let methods = [Method::Map, Method::Vifa];
+        Comparison::of("burn-bayes compare".into(), None, &methods, records).unwrap()
     }
 
     #[test]
@@ -375,9 +382,7 @@ mod tests {
                 ]
             })
             .collect();
-        let methods = [Method::Map, Method::Vifa];
-        let comparison =
-            Comparison::of("burn-bayes compare".into(), None, &methods, &records).unwrap();
+        let comparison = compared(&records);
         let [map, vifa] = &comparison.methods[..] else {
             panic!("two methods");
         };
@@ -402,8 +407,7 @@ mod tests {
         assert!(page.contains("**0.2500 ± 0.0000**"), "{page}");
         // With few runs, equal differences may be chance.
         records.truncate(8);
-        let few = Comparison::of(String::new(), None, &methods, &records).unwrap();
-        assert_eq!(few.methods[0].scores["nll"].p_value, None);
+        assert_eq!(compared(&records).methods[0].scores["nll"].p_value, None);
     }
 
     #[test]
@@ -417,15 +421,12 @@ mod tests {
                 order.sort_by(|&a, &b| keys[a].total_cmp(&keys[b]));
                 let test = &order[run as usize % 5 * 20..][..20];
                 let sum: f64 = test.iter().map(|&row| rows[row] - 0.45).sum();
-                let ratio = (TEST_TO_TRAIN, 0.25);
                 [
-                    record("map", run, &[("nll", sum / 20.0), ratio]),
-                    record("vifa", run, &[("nll", 0.0), ratio]),
+                    record("map", run, &[("nll", sum / 20.0)]),
+                    record("vifa", run, &[("nll", 0.0)]),
                 ]
             });
-            let methods = [Method::Map, Method::Vifa];
-            let runs: Vec<Record> = runs.collect();
-            let found = Comparison::of(String::new(), None, &methods, &runs).unwrap();
+            let found = compared(&runs.collect::<Vec<_>>());
             let mut p_values = found.methods.iter().map(|row| row.scores["nll"].p_value);
             p_values.find_map(|p_value| p_value).unwrap()
         };
@@ -447,8 +448,7 @@ mod tests {
                 record("vifa", run, &[vifa]),
             ]
         });
-        let (runs, methods) = (runs.collect::<Vec<_>>(), [Method::Map, Method::Vifa]);
-        let comparison = Comparison::of(String::new(), None, &methods, &runs).unwrap();
+        let comparison = compared(&runs.collect::<Vec<_>>());
         let [map, vifa] = &comparison.methods[..] else {
             panic!("two methods");
         };
@@ -458,12 +458,10 @@ mod tests {
 
     #[test]
     fn a_method_that_always_diverged_has_no_scores() {
-        let records = [
+        let comparison = compared(&[
             record("map", 0, &[("rmse", 0.5)]),
             record("vifa", 0, &[(DIVERGED, 1.0)]),
-        ];
-        let methods = [Method::Map, Method::Vifa];
-        let comparison = Comparison::of(String::new(), None, &methods, &records).unwrap();
+        ]);
         assert!(comparison.methods[1].scores.is_empty());
         comparison.expect_scores().unwrap();
         assert!(comparison.markdown().contains("| vifa | – | 1 | 2.00 |"));

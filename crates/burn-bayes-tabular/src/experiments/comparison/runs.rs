@@ -25,8 +25,10 @@ pub struct Runs {
     config: Config,
     methods: Vec<Method>,
     repeats: usize,
-    folds: usize,
-    new_rows: Option<NewRowsRequest>,
+    /// The number of folds of a repeat; run r is on fold r mod `folds` of repeat ⌊r/`folds`⌋.
+    pub(super) folds: usize,
+    /// `None` if none are asked for.
+    pub(super) new_rows: Option<NewRowsRequest>,
 }
 
 /// New rows that get prediction intervals.
@@ -96,11 +98,6 @@ impl Runs {
         })
     }
 
-    /// The new rows, if they are asked for.
-    pub(crate) fn new_rows(&self) -> Option<&NewRowsRequest> {
-        self.new_rows.as_ref()
-    }
-
     /// Reads the new rows; `rows` are those of the data file.
     pub(crate) fn new_table(&self, rows: &SplitTable) -> Result<Option<NewTable>> {
         let Some(request) = &self.new_rows else {
@@ -128,11 +125,6 @@ impl Runs {
     /// The methods, without duplicates.
     pub fn methods(&self) -> &[Method] {
         &self.methods
-    }
-
-    /// The number of folds of a repeat; run r is on fold r mod `folds` of repeat ⌊r/`folds`⌋.
-    pub(crate) fn folds(&self) -> usize {
-        self.folds
     }
 
     /// The fits, and the positive class of F1.

@@ -45,13 +45,15 @@ impl fmt::Display for Key {
 }
 
 /// What a job computes.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Computed {
     /// The results, by name.
     pub measures: Measures,
     /// The negative log-likelihood of each test row; empty if the job does not store it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub row_costs: Vec<f64>,
-    /// What intervals of new rows need of the fit; `None` if the job does not store it.
+    /// What intervals of new rows need of the fit; absent if the job does not store it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
 }
 
@@ -136,9 +138,7 @@ impl Job {
         Record {
             key: self.key.clone(),
             settings: self.settings.clone(),
-            measures: computed.measures,
-            row_costs: computed.row_costs,
-            left_out: computed.left_out,
+            computed,
             seconds,
         }
     }

@@ -14,10 +14,9 @@ use serde_json::Value;
 
 use crate::error::{Result, TabularError};
 use crate::files::{at, lock_open, make_folder, whole_lines};
-use crate::scores::Measures;
 use crate::settings::refused;
 
-use super::{Job, Key, LeftOut};
+use super::{Computed, Job, Key};
 
 /// A finished job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,13 +27,8 @@ pub struct Record {
     /// Everything that the result depends on.
     pub settings: Value,
     /// The results.
-    pub measures: Measures,
-    /// The negative log-likelihood of each test row; empty if the job does not store it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub row_costs: Vec<f64>,
-    /// What intervals of new rows need of a fit; absent if the job does not store it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<LeftOut>,
+    #[serde(flatten)]
+    pub computed: Computed,
     /// Wall-clock time.
     pub seconds: f64,
 }
@@ -127,6 +121,8 @@ impl ResultCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::jobs::LeftOut;
+    use crate::scores::Measures;
 
     fn job(seed: u64, epochs: u64) -> Job {
         let key = Key {
@@ -141,12 +137,14 @@ mod tests {
         Record {
             key: job.key.clone(),
             settings: job.settings.clone(),
-            measures: [("measure".to_string(), value)].into(),
-            row_costs: vec![value; 2],
-            left_out: Some(LeftOut {
-                errors: vec![-value],
-                new_means: Vec::new(),
-            }),
+            computed: Computed {
+                measures: [("measure".to_string(), value)].into(),
+                row_costs: vec![value; 2],
+                left_out: Some(LeftOut {
+                    errors: vec![-value],
+                    new_means: Vec::new(),
+                }),
+            },
             seconds: 1.5,
         }
     }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn measures(records: Vec<Record>) -> Vec<(Key, Measures)> {
-        let parts = |record: Record| (record.key, record.measures);
+        let parts = |record: Record| (record.key, record.computed.measures);
         records.into_iter().map(parts).collect()
     }
 

@@ -20,10 +20,9 @@ use serde_json::Value;
 use crate::error::{INTERRUPTED, Result, TabularError};
 use crate::files::checksum;
 use crate::parallel;
-use crate::scores::Measures;
 
 use super::runner::Progress;
-use super::{Computed, Job, LeftOut, Record};
+use super::{Computed, Job, Record};
 
 /// A description of jobs from which a worker process creates the same jobs.
 pub trait Task: Serialize + DeserializeOwned {
@@ -235,9 +234,7 @@ fn is_interrupted(status: ExitStatus) -> bool {
 #[derive(Debug, Deserialize, Serialize)]
 enum Answer {
     Found {
-        measures: Measures,
-        row_costs: Vec<f64>,
-        left_out: Option<LeftOut>,
+        computed: Computed,
         seconds: f64,
     },
     /// A setting is invalid.
@@ -255,17 +252,8 @@ impl Answer {
     fn new(found: Result<Record>) -> Self {
         match found {
             Ok(Record {
-                measures,
-                row_costs,
-                left_out,
-                seconds,
-                ..
-            }) => Self::Found {
-                measures,
-                row_costs,
-                left_out,
-                seconds,
-            },
+                computed, seconds, ..
+            }) => Self::Found { computed, seconds },
             Err(TabularError::Setting { name, problem }) => Self::Refused { name, problem },
             Err(failure) => Self::Failed {
                 code: failure.code(),
@@ -276,19 +264,7 @@ impl Answer {
 
     fn record(self, job: &Job) -> Result<Record> {
         match self {
-            Self::Found {
-                measures,
-                row_costs,
-                left_out,
-                seconds,
-            } => {
-                let computed = Computed {
-                    measures,
-                    row_costs,
-                    left_out,
-                };
-                Ok(job.record(computed, seconds))
-            }
+            Self::Found { computed, seconds } => Ok(job.record(computed, seconds)),
             Self::Refused { name, problem } => Err(TabularError::Setting { name, problem }),
             Self::Failed { code, message } => Err(TabularError::with_code(code, message)),
         }
@@ -354,7 +330,8 @@ fn checksum_of(jobs: &[Job]) -> String {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::experiments::jobs::Key;
+    use crate::experiments::jobs::{Key, LeftOut};
+    use crate::scores::Measures;
 
     fn jobs() -> Vec<Job> {
         let one = |seed| {
@@ -387,13 +364,13 @@ mod tests {
         };
         let jobs = jobs();
         let workers = Workers::new(&Made, &pool, &jobs, jobs.len(), &());
-        Ok(workers.compute(1)?.measures)
+        Ok(workers.compute(1)?.computed.measures)
     }
 
     #[test]
     fn without_processes_threads_compute() {
         let found = computed("/absent/program", &[]).unwrap();
-        assert_eq!(found, jobs()[1].compute().unwrap().measures);
+        assert_eq!(found, jobs()[1].compute().unwrap().computed.measures);
     }
 
     #[test]

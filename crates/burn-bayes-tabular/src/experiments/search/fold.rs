@@ -335,7 +335,7 @@ mod tests {
     use burn_bayes_testing::most_held;
 
     use super::*;
-    use crate::predict::{NoiseDeviations, RealPredictions};
+    use crate::predict::RealPredictions;
     use crate::rows::read_table;
     use crate::scores::row_costs;
     use crate::settings::{Method, NetworkShape, NoisePrecision, OptimizerName, TaskName};
@@ -407,14 +407,7 @@ mod tests {
         let (dataset, split, fold) = fold();
         let targets = dataset.targets().as_real().unwrap();
         let means: Vec<f64> = split.test.iter().map(|&row| targets[row] + 0.2).collect();
-        let predictions = |means: Vec<f64>| {
-            Predictions::Reals(RealPredictions {
-                draws: 1,
-                members: vec![1],
-                means,
-                noise: NoiseDeviations::PerMember(vec![0.2]),
-            })
-        };
+        let predictions = |means: Vec<f64>| Predictions::Reals(RealPredictions::new(0.2, 1, means));
         let rows = fold.rows().unwrap();
         let judged = |predictions: &Predictions| {
             HoldoutScore::judged(&rows.train, predictions, &rows.targets).unwrap()

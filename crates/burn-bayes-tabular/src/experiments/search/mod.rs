@@ -17,6 +17,7 @@ pub use tuning::{JudgedTrials, TrialRow, Tuned, Tuning};
 use std::cmp::Ordering;
 
 use burn_bayes::Noise;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, TabularError};
 use crate::order::by_cost;
@@ -43,7 +44,7 @@ pub struct Search {
 }
 
 /// The fit of a trial to a fold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Unit {
     /// The number of the trial.
     pub trial: usize,

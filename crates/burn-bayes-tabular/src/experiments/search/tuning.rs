@@ -95,13 +95,13 @@ impl Tuning {
             let fits = JudgedTrials {
                 config: self.config.clone(),
                 folds: self.folds.len(),
-                units: units.iter().cloned().map(Planned::of).collect(),
+                units: units.to_vec(),
             };
             let jobs = fits.of_folds(&self.folds)?;
             let records = jobs::run(&task(fits), &jobs, cache, pool, progress)?;
             let judged = records.iter();
             let judged = judged
-                .map(|record| HoldoutScore::of_measures(&record.measures))
+                .map(|record| HoldoutScore::of_measures(&record.computed.measures))
                 .collect();
             let mut found = found.borrow_mut();
             for ((unit, _), record) in units.iter().zip(records) {
@@ -123,42 +123,7 @@ pub struct JudgedTrials {
     config: Config,
     /// Number of folds.
     folds: usize,
-    units: Vec<Planned>,
-}
-
-/// The fit of a trial to a fold.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-struct Planned {
-    trial: usize,
-    fold: usize,
-    settings: FitSettings,
-}
-
-impl Planned {
-    fn of((Unit { trial, fold }, settings): (Unit, FitSettings)) -> Self {
-        Self {
-            trial,
-            fold,
-            settings,
-        }
-    }
-
-    fn job(&self, fold: &Arc<Fold>) -> Result<Job> {
-        let key = Key {
-            case: format!("trial {}", self.trial),
-            method: self.settings.method.to_string(),
-            seed: self.fold as u64,
-        };
-        let fit = FoldFit {
-            settings: self.settings.clone(),
-            fold: fold.clone(),
-            positive: None,
-        };
-        Job::of(key, fit, |fit| {
-            let score = fit.fold.judge(&fit.settings)?;
-            Ok(HoldoutScore::measures(score).into())
-        })
-    }
+    units: Vec<(Unit, FitSettings)>,
 }
 
 impl JudgedTrials {
@@ -170,8 +135,23 @@ impl JudgedTrials {
     }
 
     fn of_folds(&self, folds: &[Arc<Fold>]) -> Result<Vec<Job>> {
-        let units = self.units.iter();
-        units.map(|unit| unit.job(&folds[unit.fold])).collect()
+        let job = |(unit, settings): &(Unit, FitSettings)| {
+            let key = Key {
+                case: format!("trial {}", unit.trial),
+                method: settings.method.to_string(),
+                seed: unit.fold as u64,
+            };
+            let fit = FoldFit {
+                settings: settings.clone(),
+                fold: folds[unit.fold].clone(),
+                positive: None,
+            };
+            Job::of(key, fit, |fit| {
+                let score = fit.fold.judge(&fit.settings)?;
+                Ok(HoldoutScore::measures(score).into())
+            })
+        };
+        self.units.iter().map(job).collect()
     }
 }
 

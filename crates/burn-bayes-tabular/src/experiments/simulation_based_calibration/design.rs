@@ -96,13 +96,10 @@ impl NormalDesign {
         let values = values.into_iter().map(f64::from).collect();
         let features = Features::new(self.rows, self.features, values)?;
         let (target, targets) = match self.classes {
-            None => {
-                let scale = ColumnScale {
-                    centre: 0.0,
-                    spread: 1.0,
-                };
-                (Target::Real(scale), Targets::Real(vec![0.0; self.rows]))
-            }
+            None => (
+                Target::Real(ColumnScale::KEPT),
+                Targets::Real(vec![0.0; self.rows]),
+            ),
             Some(classes) if (2..=MOST_CLASSES).contains(&classes) => {
                 let names = (0..classes).map(|class| class.to_string());
                 let targets = Targets::Classes(vec![0; self.rows]);

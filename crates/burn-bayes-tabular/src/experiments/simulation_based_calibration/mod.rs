@@ -131,11 +131,15 @@ fn measures(names: &[String], ranks: Option<Vec<usize>>) -> Measures {
 
 /// The ranks that a job stored; `None` if the fit diverged.
 fn ranks(names: &[String], record: &Record) -> Result<Option<Vec<usize>>> {
-    if record.measures.contains_key(DIVERGED) {
+    if record.computed.measures.contains_key(DIVERGED) {
         return Ok(None);
     }
     let rank = |name: &String| {
-        let rank = record.measures.get(name).map(|&rank| rank as usize);
+        let rank = record
+            .computed
+            .measures
+            .get(name)
+            .map(|&rank| rank as usize);
         rank.ok_or_else(|| TabularError::Data(format!("{}: no rank of the {name}", record.key)))
     };
     names.iter().map(rank).collect::<Result<_>>().map(Some)
@@ -223,9 +227,7 @@ mod tests {
         let record = |ranks: Option<Vec<usize>>| Record {
             key: simulations.jobs().unwrap()[0].key.clone(),
             settings: serde_json::Value::Null,
-            measures: measures(names, ranks),
-            row_costs: Vec::new(),
-            left_out: None,
+            computed: measures(names, ranks).into(),
             seconds: 0.0,
         };
         assert_eq!(ranks(names, &record(found.clone())).unwrap(), found);

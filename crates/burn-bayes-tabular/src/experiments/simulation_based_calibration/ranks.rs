@@ -24,40 +24,27 @@ pub(crate) fn sections(check: &Check) -> Result<Vec<Section>> {
             .map(|(index, quantity)| draw(index + 1, quantity))
             .collect::<Result<Vec<_>>>()
     };
+    let tests = format!(
+        "A test of uniform ranks for each quantity. A p-value below {} is significant, so that exact \
+         posteriors pass all tests with a probability of at least 99 %.",
+        number(1.0 - check.level())
+    );
+    let histograms = "How many posterior draws are below the true value? The grey band contains 95 % of the \
+         random variation of a bar under exact posteriors. A ∪ shape means that posteriors are too \
+         narrow, a ∩ shape that they are too wide, and a slope that they are biased.";
+    let curves = format!(
+        "The cumulative distribution of the ranks minus that of uniform ranks. The grey band holds \
+         for all ranks at once, and for all quantities together: under exact posteriors, no curve \
+         leaves its band with a probability of at least {}.",
+        percent(0.99)
+    );
     Ok(vec![
-        Section {
-            id: "tests".into(),
-            heading: "Tests".into(),
-            text: format!(
-                "A test of uniform ranks for each quantity. A p-value below {} is significant, so that exact \
-                 posteriors pass all tests with a probability of at least 99 %.",
-                number(1.0 - check.level())
-            ),
-            figures: Vec::new(),
-            tables: vec![table(check)],
-        },
-        Section {
-            id: "histograms".into(),
-            heading: "Histograms of the ranks".into(),
-            text: "How many posterior draws are below the true value? The grey band contains 95 % of the random \
-                   variation of a bar under exact posteriors. A ∪ shape means that posteriors are too narrow, a ∩ \
-                   shape that they are too wide, and a slope that they are biased."
-                .into(),
-            figures: of_each(&histogram)?,
-            tables: Vec::new(),
-        },
-        Section {
-            id: "ecdf".into(),
-            heading: "Cumulative distributions".into(),
-            text: format!(
-                "The cumulative distribution of the ranks minus that of uniform ranks. The grey band holds for all ranks \
-                 at once, and for all quantities together: under exact posteriors, no curve leaves its band with a \
-                 probability of at least {}.",
-                percent(0.99)
-            ),
-            figures: of_each(&|index, quantity| ecdf(index, quantity, check.level()))?,
-            tables: Vec::new(),
-        },
+        Section::new("tests", "Tests", tests).with_tables(vec![table(check)]),
+        Section::new("histograms", "Histograms of the ranks", histograms)
+            .with_figures(of_each(&histogram)?),
+        Section::new("ecdf", "Cumulative distributions", curves).with_figures(of_each(
+            &|index, quantity| ecdf(index, quantity, check.level()),
+        )?),
     ])
 }
 
@@ -71,11 +58,11 @@ fn table(check: &Check) -> Table {
             deviation.into(),
         ]
     };
-    Table {
-        caption: "Tests of uniform ranks".into(),
-        header: header.to_vec(),
-        rows: check.quantities.iter().map(row).collect(),
-    }
+    Table::new(
+        "Tests of uniform ranks",
+        header,
+        check.quantities.iter().map(row),
+    )
 }
 
 /// Deviating quantities stand out.

@@ -2,6 +2,7 @@
 
 use burn_bayes::Noise;
 use burn_bayes::eval::{EvalError, posterior_rank};
+use burn_bayes::laplace::ModelOutputs;
 use serde::Serialize;
 
 use super::Design;
@@ -132,7 +133,7 @@ impl Simulator {
         let all: Vec<usize> = (0..self.rows.rows()).collect();
         let outputs = truth.forward(self.rows.batch(&all, &device).inputs);
         let outputs: Vec<f64> = outputs.into_data().iter::<f64>().collect();
-        let targets = match truth.noise_precisions() {
+        let targets = match truth.likelihood().noise_precisions() {
             Some(precisions) => {
                 let precision = precisions[0];
                 let deviation = precision.sqrt().recip();

@@ -34,13 +34,11 @@ pub(super) fn section(
     figures.extend(rare_classes(scores, labelled)?);
     let mut tables = vec![scores.class_table()];
     tables.extend(confusion_table(scores));
-    Ok(Section {
-        id: "classes".into(),
-        heading: "Classes".into(),
-        text: "Which classes are confused with each other, and how reliable is the prediction of each class?".into(),
-        figures,
-        tables,
-    })
+    let text = "Which classes are confused with each other, and how reliable is the prediction of each \
+                class?";
+    Ok(Section::new("classes", "Classes", text)
+        .with_figures(figures)
+        .with_tables(tables))
 }
 
 impl ClassificationScores {
@@ -69,11 +67,7 @@ impl ClassificationScores {
             ]
         };
         let header = ["class", "rows", "predicted", "precision", "recall", "F1"];
-        Table {
-            caption,
-            header: header.map(String::from).to_vec(),
-            rows: shown.into_iter().map(row).collect(),
-        }
+        Table::new(caption, header, shown.into_iter().map(row))
     }
 }
 
@@ -89,13 +83,12 @@ fn confusion_table(scores: &ClassificationScores) -> Option<Table> {
         let counts = counts.iter().map(ToString::to_string);
         [name].into_iter().chain(counts).collect()
     };
-    (scores.classes.len() <= MOST_COLUMNS).then(|| Table {
-        caption: "Confusion matrix: rows of each true class, by predicted class".into(),
-        header: ["true class".to_string()]
-            .into_iter()
-            .chain(names())
-            .collect(),
-        rows: names().zip(&scores.confusion).map(row).collect(),
+    (scores.classes.len() <= MOST_COLUMNS).then(|| {
+        Table::new(
+            "Confusion matrix: rows of each true class, by predicted class",
+            ["true class".to_string()].into_iter().chain(names()),
+            names().zip(&scores.confusion).map(row),
+        )
     })
 }
 

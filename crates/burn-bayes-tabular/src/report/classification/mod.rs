@@ -31,22 +31,20 @@ pub(crate) fn sections(
     let average = draws.average();
     let labelled = LabelledProbabilities::new(&average, labels)?;
     let losses = zero_one_losses(&labelled);
-    let calibration = Section {
-        id: "calibration".into(),
-        heading: "Calibration".into(),
-        text:
-            "Are the predicted probabilities correct, and is the model uncertain where it is wrong?"
-                .into(),
-        figures: vec![reliability(scores)?, entropies(&average, &losses)?],
-        tables: Vec::new(),
-    };
-    let referral = Section {
-        id: "referral".into(),
-        heading: "Referral".into(),
-        text: "How much does the error rate decrease if the most uncertain rows are referred to an expert?".into(),
-        figures: vec![risk_coverage(scores, &draws, &losses)?],
-        tables: vec![accuracy_table(scores), area_table(scores), entropy_table(scores)],
-    };
+    let calibration = Section::new(
+        "calibration",
+        "Calibration",
+        "Are the predicted probabilities correct, and is the model uncertain where it is wrong?",
+    )
+    .with_figures(vec![reliability(scores)?, entropies(&average, &losses)?]);
+    let text = "How much does the error rate decrease if the most uncertain rows are referred to an expert?";
+    let referral = Section::new("referral", "Referral", text)
+        .with_figures(vec![risk_coverage(scores, &draws, &losses)?])
+        .with_tables(vec![
+            accuracy_table(scores),
+            area_table(scores),
+            entropy_table(scores),
+        ]);
     let mut sections = vec![classes::section(scores, &labelled)?, calibration, referral];
     if let Some(inputs) = inputs {
         sections.push(row_tables::of_classes(&scores.classes, &labelled, inputs)?);

@@ -87,34 +87,28 @@ pub(super) fn accuracy_table(scores: &ClassificationScores) -> Table {
         let accuracies = defined.iter().map(|by| number(by.referral[line].accuracy));
         start.into_iter().chain(accuracies).collect()
     };
-    Table {
-        caption: "Accuracy of the rows kept, by uncertainty score".into(),
-        header: header
-            .chain(defined.iter().map(|by| label(by.by)))
-            .collect(),
-        rows: (0..lines).map(row).collect(),
-    }
+    Table::new(
+        "Accuracy of the rows kept, by uncertainty score",
+        header.chain(defined.iter().map(|by| label(by.by))),
+        (0..lines).map(row),
+    )
 }
 
 pub(super) fn area_table(scores: &ClassificationScores) -> Table {
     let header = ["sorted by", "AURC", "E-AURC", "AUGRC"];
-    Table {
-        caption: "Areas under the risk–coverage curves; lower is better".into(),
-        header: header.map(String::from).to_vec(),
-        rows: scores
-            .selective
-            .iter()
-            .map(|by| {
-                let name = label(by.by);
-                vec![
-                    name,
-                    optional(by.aurc.value),
-                    optional(by.e_aurc.value),
-                    optional(by.augrc.value),
-                ]
-            })
-            .collect(),
-    }
+    Table::new(
+        "Areas under the risk–coverage curves; lower is better",
+        header,
+        scores.selective.iter().map(|by| {
+            let name = label(by.by);
+            vec![
+                name,
+                optional(by.aurc.value),
+                optional(by.e_aurc.value),
+                optional(by.augrc.value),
+            ]
+        }),
+    )
 }
 
 pub(super) fn entropy_table(scores: &ClassificationScores) -> Table {
@@ -129,22 +123,19 @@ pub(super) fn entropy_table(scores: &ClassificationScores) -> Table {
         "AUROC",
     ];
     let lines = scores.selective.first().map_or(&[][..], |by| &by.referral);
-    Table {
-        caption: "Scores of the rows with the lowest entropy".into(),
-        header: header.map(String::from).to_vec(),
-        rows: lines
-            .iter()
-            .map(|line| {
-                let f1 = positive.map_or(Some(line.macro_f1), |_| line.f1);
-                vec![
-                    percent(line.kept_fraction),
-                    line.kept.to_string(),
-                    number(line.accuracy),
-                    number(line.balanced_accuracy),
-                    optional(f1),
-                    optional(line.auroc),
-                ]
-            })
-            .collect(),
-    }
+    Table::new(
+        "Scores of the rows with the lowest entropy",
+        header,
+        lines.iter().map(|line| {
+            let f1 = positive.map_or(Some(line.macro_f1), |_| line.f1);
+            vec![
+                percent(line.kept_fraction),
+                line.kept.to_string(),
+                number(line.accuracy),
+                number(line.balanced_accuracy),
+                optional(f1),
+                optional(line.auroc),
+            ]
+        }),
+    )
 }

@@ -1,13 +1,13 @@
 //! The coverage of prediction intervals by group of rows: by predicted width, and by the most relevant inputs.
 
-use burn_bayes::eval::{GroupCoverage, PredictionIntervals, coverage_by_group};
+use burn_bayes::eval::{GroupCoverage, coverage_by_group};
 use plotters::prelude::{Circle, PathElement, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
 
 use crate::error::Result;
 use crate::groups::{Groups, QUARTILES, shown};
-use crate::predict::RealPredictions;
+use crate::predict::Predictions;
 use crate::report::chart::{
     Axis, Figure, Key, SIZE, Sign, guide, keys, letters, line, rows_plane, spread,
 };
@@ -35,7 +35,7 @@ const ROUNDING: f64 = 1e-6;
 
 /// The section; `None` for few rows.
 pub(super) fn section(
-    predictions: &RealPredictions,
+    predictions: &Predictions,
     targets: &[f64],
     inputs: Option<&RowInputs>,
 ) -> Result<Option<Section>> {
@@ -43,14 +43,14 @@ pub(super) fn section(
     if chosen.len() < QUARTILES * FEWEST_ROWS {
         return Ok(None);
     }
-    let means = predictions.checked()?.mean();
+    let means = predictions.numbers()?.mean();
     let predictions = predictions.of_rows(&chosen);
     let targets: Vec<f64> = chosen.iter().map(|&row| targets[row]).collect();
-    let mixture = predictions.checked()?;
+    let mixture = predictions.numbers()?;
     let mut covered = Vec::new();
     let mut widths = Vec::new();
     for level in LEVELS {
-        let intervals = PredictionIntervals::central(&mixture, level)?;
+        let intervals = mixture.central_intervals(level)?;
         covered.push(intervals.covered(&targets)?);
         widths = intervals.widths();
     }
@@ -66,27 +66,25 @@ pub(super) fn section(
     let by_width = Groups::of_numbers(&name, &rounded.collect::<Vec<_>>())?;
     let mut blocks = vec![Block::of(&by_width, &covered)?];
     if let Some(inputs) = inputs {
-        let relevant = by_relevance(inputs.columns(), &means)?.into_iter();
+        let relevant = by_relevance(&inputs.columns, &means)?.into_iter();
         for index in relevant.take(MOST_INPUTS) {
-            let groups = groups(&inputs.columns()[index], &chosen)?;
+            let groups = groups(&inputs.columns[index], &chosen)?;
             blocks.push(Block::of(&groups, &covered)?);
         }
     }
-    Ok(Some(Section {
-        id: "conditional-coverage".into(),
-        heading: "Coverage by group".into(),
-        text: format!(
-            "Are the intervals right everywhere, or too wide for some rows and too narrow for others? The groups are quartiles \
+    let text = format!(
+        "Are the intervals right everywhere, or too wide for some rows and too narrow for others? The groups are quartiles \
              of the predicted width, and quartiles or categories of the inputs that explain most of the variation of the \
              predictions. The intervals are 95 % confidence intervals of a binomial fraction{}.",
-            match chosen.len() < means.len() {
-                true => format!(", from {MOST_ROWS} rows"),
-                false => String::new(),
-            }
-        ),
-        figures: vec![figure(&blocks)?],
-        tables: vec![table(&blocks)],
-    }))
+        match chosen.len() < means.len() {
+            true => format!(", from {MOST_ROWS} rows"),
+            false => String::new(),
+        }
+    );
+    let section = Section::new("conditional-coverage", "Coverage by group", text)
+        .with_figures(vec![figure(&blocks)?])
+        .with_tables(vec![table(&blocks)]);
+    Ok(Some(section))
 }
 
 /// The groups of one quantity.
@@ -193,15 +191,12 @@ fn table(blocks: &[Block]) -> Table {
         });
         start.into_iter().chain(levels).collect()
     };
-    Table {
-        caption: "Fraction of targets inside their intervals".into(),
-        header: header.chain(of_levels).collect(),
-        rows: blocks
-            .iter()
-            .flat_map(|block| {
-                let rows = block.rows.iter();
-                rows.map(|(name, levels)| cells(&sentence(&block.quantity), name, levels))
-            })
-            .collect(),
-    }
+    Table::new(
+        "Fraction of targets inside their intervals",
+        header.chain(of_levels),
+        blocks.iter().flat_map(|block| {
+            let rows = block.rows.iter();
+            rows.map(|(name, levels)| cells(&sentence(&block.quantity), name, levels))
+        }),
+    )
 }

@@ -1,28 +1,54 @@
-//! Charts and tables of a regression.
+//! Charts and tables of a regression or of counts.
 
 mod calibration;
 mod conditional_coverage;
 mod predictions;
 mod referral;
 
-use burn_bayes::eval::{PredictionIntervals, TargetedMixture, log_densities};
 use burn_bayes_data::Targets;
 
 use super::row_tables;
-use super::section::{Section, other_task};
+use super::section::{Section, Table, other_task};
 use crate::error::Result;
-use crate::predict::{Moments, RealPredictions};
+use crate::predict::Predictions;
 use crate::rows::RowInputs;
-use crate::scores::{LEVELS, ReferredReals, RegressionScores};
+use crate::scores::{QuantileFrequency, ReferredReals, RegressionScores};
 use crate::text::number;
-pub(super) use calibration::{interval_calibration, pit_histogram};
-pub(super) use predictions::Cloud;
+use calibration::{interval_calibration, pit_histogram};
+use predictions::Cloud;
 use referral::{referral_table, risk_coverage};
 
+/// The scores that the sections show, and what they say.
+pub(super) struct NumberScores<'a> {
+    pub(super) of_predictions: String,
+    pub(super) of_calibration: &'static str,
+    pub(super) quantiles: &'a [QuantileFrequency],
+    pub(super) pit_counts: &'a [usize],
+    pub(super) referral: &'a [ReferredReals],
+    /// The table beside the charts of the calibration.
+    pub(super) coverage: Option<Table>,
+}
+
+impl<'a> From<&'a RegressionScores> for NumberScores<'a> {
+    fn from(scores: &'a RegressionScores) -> Self {
+        Self {
+            of_predictions: format!(
+                "The standard deviation of the observation noise is {}.",
+                number(scores.noise_deviation),
+            ),
+            of_calibration: "Are the stated probabilities of the intervals correct?",
+            quantiles: &scores.quantiles,
+            pit_counts: &scores.pit_counts,
+            referral: &scores.selective[0].referral,
+            coverage: None,
+        }
+    }
+}
+
 /// Predictions, calibration and referral.
-pub(crate) fn sections(
-    predictions: &RealPredictions,
-    scores: &RegressionScores,
+pub(super) fn sections(
+    predictions: &Predictions,
+    scores: NumberScores<'_>,
     targets: &Targets,
     target: &str,
     inputs: Option<&RowInputs>,
@@ -30,51 +56,30 @@ pub(crate) fn sections(
     let Targets::Real(targets) = targets else {
         return Err(other_task());
     };
-    let mixture = predictions.checked()?;
+    let mixture = predictions.numbers()?;
+    let moments = mixture.moments();
     let cloud = Cloud {
-        means: mixture.mean(),
+        means: moments.mean.clone(),
         targets,
         target,
     };
-    let bands = |rows: &[usize]| {
-        let shown = predictions.of_rows(rows);
-        let mixture = shown.checked()?;
-        let central = LEVELS.map(|level| PredictionIntervals::central(&mixture, level));
-        Ok(central.into_iter().collect::<std::result::Result<_, _>>()?)
-    };
     let mut sections = vec![
-        Section {
-            id: "predictions".into(),
-            heading: "Predictions".into(),
-            text: format!(
-                "The standard deviation of the observation noise is {}.",
-                number(scores.noise_deviation),
-            ),
-            figures: vec![cloud.against_truth()?, cloud.fan(bands)?],
-            tables: Vec::new(),
-        },
-        Section {
-            id: "calibration".into(),
-            heading: "Calibration".into(),
-            text: "Are the stated probabilities of the intervals correct?".into(),
-            figures: vec![
-                interval_calibration(&scores.quantiles)?,
-                pit_histogram(&scores.pit_counts)?,
-            ],
-            tables: Vec::new(),
-        },
+        Section::new("predictions", "Predictions", scores.of_predictions)
+            .with_figures(vec![cloud.against_truth()?, cloud.fan(predictions)?]),
+        Section::new("calibration", "Calibration", scores.of_calibration)
+            .with_figures(vec![
+                interval_calibration(scores.quantiles)?,
+                pit_histogram(scores.pit_counts)?,
+            ])
+            .with_tables(scores.coverage.into_iter().collect()),
     ];
-    sections.extend(conditional_coverage::section(predictions, targets, inputs)?);
-    let uncertainty = mixture.variance_between_draws();
-    sections.extend(referral(
-        &scores.selective[0].referral,
-        &uncertainty,
-        &cloud,
-    )?);
+    if let Predictions::Reals(_) = predictions {
+        sections.extend(conditional_coverage::section(predictions, targets, inputs)?);
+    }
+    let uncertainty = &moments.variance_between_draws;
+    sections.extend(referral(scores.referral, uncertainty, &cloud)?);
     if let Some(inputs) = inputs {
-        let densities = log_densities(&TargetedMixture::new(&mixture, targets)?);
-        let surprises: Vec<f64> = densities.iter().map(|log| -log).collect();
-        let moments = Moments::of_numbers(&mixture);
+        let surprises = mixture.costs(targets)?;
         sections.push(row_tables::of_numbers(
             &moments, &surprises, targets, inputs,
         )?);
@@ -83,7 +88,7 @@ pub(crate) fn sections(
 }
 
 /// Which rows to refer, unless the uncertainty is undefined.
-pub(super) fn referral(
+fn referral(
     rows: &[ReferredReals],
     uncertainty: &[f64],
     cloud: &Cloud<'_>,
@@ -91,11 +96,10 @@ pub(super) fn referral(
     if rows.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Section {
-        id: "referral".into(),
-        heading: "Referral".into(),
-        text: "How much does the error decrease if the rows with the most disagreement between weight draws are referred to an expert?".into(),
-        figures: vec![risk_coverage(uncertainty, cloud)?],
-        tables: vec![referral_table(rows)],
-    }))
+    let text = "How much does the error decrease if the rows with the most disagreement between weight \
+                draws are referred to an expert?";
+    let section = Section::new("referral", "Referral", text)
+        .with_figures(vec![risk_coverage(uncertainty, cloud)?])
+        .with_tables(vec![referral_table(rows)]);
+    Ok(Some(section))
 }

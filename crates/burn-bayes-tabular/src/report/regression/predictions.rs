@@ -1,10 +1,10 @@
 //! Predictions against the truth, and prediction intervals.
 
-use burn_bayes::eval::PredictionIntervals;
 use plotters::prelude::{Circle, PathElement, Rectangle};
 use plotters::style::Color;
 
 use crate::error::Result;
+use crate::predict::Predictions;
 use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, guide, keys, plane, range_of, spread};
 use crate::report::palette::{BLUE, INK, VERMILION};
 use crate::scores::LEVELS;
@@ -56,16 +56,18 @@ impl Cloud<'_> {
         )
     }
 
-    /// `bands` are the central intervals of some rows at [`LEVELS`].
-    pub(crate) fn fan(
-        &self,
-        bands: impl FnOnce(&[usize]) -> Result<Vec<PredictionIntervals<'static>>>,
-    ) -> Result<Figure> {
+    /// The central intervals of some rows at [`LEVELS`].
+    pub(crate) fn fan(&self, predictions: &Predictions) -> Result<Figure> {
         let mut order: Vec<usize> = (0..self.means.len()).collect();
         order.sort_by(|&a, &b| self.means[a].total_cmp(&self.means[b]));
         let places = spread(order.len(), MOST_INTERVALS);
         let rows: Vec<usize> = places.into_iter().map(|place| order[place]).collect();
-        let bands: Vec<_> = bands(&rows)?.into_iter().zip(OPACITIES).collect();
+        let shown = predictions.of_rows(&rows);
+        let mixture = shown.numbers()?;
+        let mut bands = Vec::new();
+        for (level, opacity) in LEVELS.into_iter().zip(OPACITIES) {
+            bands.push((mixture.central_intervals(level)?, opacity));
+        }
         let (widest, _) = &bands[LEVELS.len() - 1];
         let targets: Vec<f64> = rows.iter().map(|&row| self.targets[row]).collect();
         let reading = format!(

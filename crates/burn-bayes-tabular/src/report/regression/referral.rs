@@ -52,18 +52,15 @@ pub(crate) fn risk_coverage(uncertainty: &[f64], cloud: &Cloud<'_>) -> Result<Fi
 }
 
 pub(crate) fn referral_table(referral: &[ReferredReals]) -> Table {
-    Table {
-        caption: "RMSE of the rows with the least disagreement between draws".into(),
-        header: ["kept", "rows", "RMSE"].map(String::from).to_vec(),
-        rows: referral
-            .iter()
-            .map(|row| {
-                vec![
-                    percent(row.kept_fraction),
-                    row.kept.to_string(),
-                    number(row.rmse),
-                ]
-            })
-            .collect(),
-    }
+    Table::new(
+        "RMSE of the rows with the least disagreement between draws",
+        ["kept", "rows", "RMSE"],
+        referral.iter().map(|row| {
+            vec![
+                percent(row.kept_fraction),
+                row.kept.to_string(),
+                number(row.rmse),
+            ]
+        }),
+    )
 }

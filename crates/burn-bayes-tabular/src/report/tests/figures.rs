@@ -4,7 +4,7 @@ use burn_bayes::eval::{LabelledProbabilities, log_losses, predictive_entropy};
 use burn_bayes_data::{Column, Targets};
 
 use super::{checked, written};
-use crate::predict::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions};
+use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::report::testing::{Sample, classification, regression};
 use crate::rows::RowInputs;
 use crate::scores::Scores;
@@ -29,12 +29,11 @@ fn with_rare_class() -> Sample {
         let second = if row % 10 < 5 { 0.7 } else { 0.2 };
         probabilities.extend([rare, (1.0 - rare) * second, (1.0 - rare) * (1.0 - second)]);
     }
-    let predictions = ClassPredictions {
-        classes: ["rare <one>", "b", "c"].map(String::from).to_vec(),
-        draws: 1,
-        members: vec![1],
+    let predictions = ClassPredictions::new(
+        ["rare <one>", "b", "c"].map(String::from).to_vec(),
+        1,
         probabilities,
-    };
+    );
     Sample::new(
         "kind",
         Predictions::Classes(predictions),
@@ -142,12 +141,7 @@ fn single_rows_are_the_least_certain_and_the_most_surprising_ones() {
 
 #[test]
 fn an_impossible_row_is_an_infinite_surprise() {
-    let certain = ClassPredictions {
-        classes: vec!["a".into(), "b".into()],
-        draws: 1,
-        members: vec![1],
-        probabilities: vec![1.0, 0.0, 0.0, 1.0],
-    };
+    let certain = ClassPredictions::new(vec!["a".into(), "b".into()], 1, vec![1.0, 0.0, 0.0, 1.0]);
     let truth = Targets::Classes(vec![1, 1]);
     let sample = Sample::new("y", Predictions::Classes(certain), truth).with_inputs();
     let page = checked(&sample);
@@ -200,12 +194,7 @@ fn coverage_is_shown_by_width_and_input() {
 #[test]
 fn intervals_of_one_width_are_one_group() {
     let means: Vec<f64> = (0..40).map(f64::from).collect();
-    let point = RealPredictions {
-        draws: 1,
-        members: vec![1],
-        means: means.clone(),
-        noise: NoiseDeviations::PerMember(vec![0.5]),
-    };
+    let point = RealPredictions::new(0.5, 1, means.clone());
     let sample = Sample::new("y", Predictions::Reals(point), Targets::Real(means)).with_inputs();
     let page = checked(&sample);
     let (_, table) = page
@@ -226,12 +215,8 @@ fn many_rows_make_no_large_page() {
         let positive = (f64::from(row) * 0.618).fract();
         [1.0 - positive, positive]
     });
-    let predictions = ClassPredictions {
-        classes: vec!["a".into(), "b".into()],
-        draws: 1,
-        members: vec![1],
-        probabilities: probabilities.collect(),
-    };
+    let predictions =
+        ClassPredictions::new(vec!["a".into(), "b".into()], 1, probabilities.collect());
     let sample = Sample::new(
         "y",
         Predictions::Classes(predictions),
