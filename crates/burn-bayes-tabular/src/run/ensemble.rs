@@ -14,10 +14,11 @@ use burn_bayes::Noise;
 use burn_bayes_data::{Dataset, OneOrSeveral};
 use rand::RngExt;
 
-use super::fit::{FinishedFit, FolderFit, Start, diverged_by};
+use super::checksums::Checksums;
+use super::fit::{FinishedFit, FolderFit, Start};
 use super::folder::RunFolder;
 use super::members::{Ensemble, RunModel};
-use super::model_file::{Checksums, FORMAT, ModelFile};
+use super::model_file::{FORMAT, ModelFile};
 use super::recalibration;
 use super::validation::{Validation, validate};
 use super::wrong;
@@ -29,6 +30,7 @@ use crate::plain_models::PlainModels;
 use crate::predict::PredictionTable;
 use crate::random::generator;
 use crate::rows::PreparedRows;
+use crate::scores::diverged_by;
 use crate::settings::{Config, FitSettings, Method, refused};
 
 /// The stream of the members' seeds.

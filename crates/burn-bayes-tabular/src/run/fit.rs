@@ -17,15 +17,13 @@ use crate::error::{Result, TabularError};
 use crate::plain_models::PlainModels;
 use crate::predict::PredictionTable;
 use crate::rows::{PreparedRows, TrainingSet};
-use crate::scores::{HoldoutScore, divergence};
-use crate::settings::{Config, FitSettings, NoisePrecision};
+use crate::scores::{HoldoutScore, diverged_by, divergence};
+use crate::settings::{Config, FitSettings};
 
 /// Number of weight draws to check that predictions of training rows are finite.
 const CHECKED_DRAWS: usize = 10;
 /// The number of training rows that are compared with a constant prediction.
 const MOST_COMPARED: usize = 4096;
-/// Remedies for divergence.
-const CURE: &str = "lower `learning_rate`, give more `epochs`, or choose another `method`";
 
 /// How a fit starts.
 #[derive(Clone, Copy, Debug)]
@@ -364,15 +362,6 @@ fn expect_finite(model: &TrainedModel, train: &TrainingSet, settings: &FitSettin
         }
     }
     Ok(())
-}
-
-/// The error of a diverged fit, with remedies.
-pub(super) fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError {
-    let noise = match settings.noise_precision {
-        NoisePrecision::Given(_) => "check `noise_precision`, ",
-        NoisePrecision::Learned(_) => "",
-    };
-    TabularError::Numerical(format!("the fit has diverged: {reason}; {noise}{CURE}"))
 }
 
 /// Writes metrics and checkpoints to the folder, and forwards calls to another observer.

@@ -3,6 +3,7 @@
 mod best_epoch;
 mod calibration;
 mod checkpoint;
+mod checksums;
 mod ensemble;
 mod fit;
 mod folder;
@@ -39,7 +40,8 @@ use burn::tensor::{Bytes, Device};
 use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
 use burn_bayes_data::{Features, Preprocessor};
-use model_file::{Checksums, FORMAT, ModelFile};
+use checksums::Checksums;
+use model_file::{FORMAT, ModelFile};
 use plain_models::PlainRecord;
 
 use crate::engine::{TrainedModel, network};

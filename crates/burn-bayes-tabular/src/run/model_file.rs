@@ -2,14 +2,12 @@
 //! is written last; its first line is the checksum of its other lines.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
 
 use burn_bayes_data::OneOrSeveral;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::first_line;
+use super::checksums::{CURE, Checksums};
 use super::folder::RunFolder;
 use super::members::Member;
 use super::plain_models::PlainRecord;
@@ -21,8 +19,6 @@ use crate::predict::Recalibration;
 
 /// The format of a run's files.
 pub(super) const FORMAT: u32 = 2;
-/// The remedy for a damaged file.
-const CURE: &str = "restore the file that the fit wrote, or fit again";
 
 /// Everything after the first line.
 #[derive(Debug, Deserialize, Serialize)]
@@ -87,53 +83,4 @@ impl ModelFile {
 /// The first line of the file, for the rest of its content.
 fn checksum_line(body: &[u8]) -> String {
     format!("checksum = \"{}\"", checksum(body))
-}
-
-/// Checksums of the files of a run, by file name.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(transparent)]
-pub(super) struct Checksums(BTreeMap<String, String>);
-
-impl Checksums {
-    /// Those of these files, as far as they exist.
-    pub(super) fn of(files: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
-        let there = files.into_iter().filter(|path| path.is_file());
-        let entry = |path: PathBuf| {
-            let bytes = std::fs::read(&path).map_err(at(&path))?;
-            Ok((name(&path), checksum(&bytes)))
-        };
-        there.map(entry).collect::<Result<_>>().map(Self)
-    }
-
-    /// Whether the fit wrote this file.
-    pub(super) fn has(&self, path: &Path) -> bool {
-        self.0.contains_key(&name(path))
-    }
-
-    /// The content of a file.
-    ///
-    /// # Errors
-    /// If the file was changed since the fit, or is missing.
-    pub(super) fn verified(&self, path: &Path) -> Result<Vec<u8>> {
-        let bytes = match std::fs::read(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(wrong(path, format!("it is missing; {CURE}")));
-            }
-            read => read.map_err(at(path))?,
-        };
-        match self.0.get(&name(path)) {
-            Some(expected) if *expected == checksum(&bytes) => Ok(bytes),
-            _ => Err(wrong(
-                path,
-                format!(
-                    "it is damaged or was edited: its checksum is not the one in model.toml; {CURE}"
-                ),
-            )),
-        }
-    }
-}
-
-fn name(path: &Path) -> String {
-    let name = path.file_name().map(OsStr::to_string_lossy);
-    name.unwrap_or_default().into_owned()
 }

@@ -3,7 +3,7 @@
 use burn_bayes_data::{OneOrSeveral, Preprocessor};
 use serde::{Deserialize, Serialize};
 
-use super::model_file::Checksums;
+use super::checksums::Checksums;
 use super::{Run, RunFolder, load_weights, save_weights};
 use crate::engine::{TrainedModel, network};
 use crate::error::Result;

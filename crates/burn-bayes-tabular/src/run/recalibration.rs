@@ -9,11 +9,10 @@ use std::fmt;
 use burn_bayes_data::{KFold, Split, Targets};
 use serde::Serialize;
 
-use super::fit::diverged_by;
 use crate::error::Result;
 use crate::predict::{Predictions, Recalibration};
 use crate::rows::{PreparedRows, Target};
-use crate::scores::{Summary, row_costs};
+use crate::scores::{Summary, diverged_by, row_costs};
 use crate::settings::{FitSettings, RecalibrationName, refused};
 use crate::text::number;
 

@@ -18,9 +18,10 @@ use burn_bayes_data::Targets;
 
 use super::score::mean;
 use super::{Constant, HoldoutScore, Summary, row_costs};
-use crate::error::Result;
+use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
 use crate::rows::TrainingSet;
+use crate::settings::{FitSettings, NoisePrecision};
 use crate::text::number;
 
 /// The threshold of condition 2, in standard errors.
@@ -31,6 +32,9 @@ const NATS: f64 = 0.1;
 pub(crate) const FEWEST_ROWS: usize = 5;
 /// The threshold of condition 3, in standard deviations of the training targets.
 const DEVIATIONS: f64 = 10.0;
+
+/// Remedies for divergence.
+const CURE: &str = "lower `learning_rate`, give more `epochs`, or choose another `method`";
 
 /// Why a fit has diverged.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -172,6 +176,15 @@ fn is_beyond_noise(differences: &[f64]) -> bool {
             mean > NATS && standard_error.is_some_and(|error| mean > STANDARD_ERRORS * error)
         },
     )
+}
+
+/// The error of a diverged fit, with remedies.
+pub(crate) fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError {
+    let noise = match settings.noise_precision {
+        NoisePrecision::Given(_) => "check `noise_precision`, ",
+        NoisePrecision::Learned(_) => "",
+    };
+    TabularError::Numerical(format!("the fit has diverged: {reason}; {noise}{CURE}"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::DeviceName;
 use super::prior::PriorName;
-use super::table::SettingValue;
+use super::value::SettingValue;
 
 /// Defines an enumeration whose values have names in settings and on command lines, perhaps those of another one with the
 /// same values.

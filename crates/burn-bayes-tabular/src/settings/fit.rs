@@ -1,7 +1,6 @@
 //! The settings of a fit.
 
 use burn_bayes::VifaConfig;
-use burn_bayes::methods::{LearningRates, Rate};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -13,7 +12,8 @@ use super::device::DeviceName;
 use super::method::Method::{self, MeanField, Vifa};
 use super::method::{MethodKind, MethodRow, RankRule};
 use super::prior::PriorName;
-use super::table::{MethodDefaults, Scope, settings};
+use super::table::{Scope, settings};
+use super::tuned::{MethodDefaults, Tuned};
 use crate::error::{Result, TabularError};
 
 /// The solver that makes settings of the training unused, where it is used itself.
@@ -305,41 +305,6 @@ impl FitSettings {
 pub struct SettingsKey {
     defaults: Vec<(&'static str, String)>,
     settings: FitSettings,
-}
-
-/// The settings whose default depends on the method.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tuned {
-    /// The learning rate of the mean.
-    pub learning_rate: f64,
-    /// That of the factors.
-    pub factors_learning_rate: f64,
-    /// That of the diagonal, or the initial rate of the covariance.
-    pub diagonal_learning_rate: f64,
-    /// The decay time constant of the learning rates, as a fraction of training; 0 for constant rates.
-    pub decay: f64,
-    /// The initial posterior standard deviation of a weight, times the square root of its fan-in.
-    pub initial_deviation: f64,
-    /// The number of weight draws per training step.
-    pub draws: usize,
-}
-
-impl Tuned {
-    /// The learning rates of a training.
-    pub fn learning_rates(&self) -> LearningRates {
-        LearningRates::new(self.learning_rate)
-            .with_covariance(self.factors_learning_rate, self.diagonal_learning_rate)
-            .with_decay(self.decay)
-    }
-
-    /// The rate of the covariance.
-    pub fn covariance_rate(&self) -> Rate {
-        let rate = self.diagonal_learning_rate.min(1.0);
-        match self.decay > 0.0 {
-            true => Rate::tuned(rate).with_time_constant(self.decay),
-            false => Rate::Constant(rate),
-        }
-    }
 }
 
 /// VIFA's initial deviation with a prior over functions.

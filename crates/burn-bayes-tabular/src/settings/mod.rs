@@ -8,6 +8,8 @@ mod fit;
 mod method;
 mod prior;
 mod table;
+mod tuned;
+mod value;
 
 pub(crate) use choices::choices;
 pub use choices::{
@@ -18,9 +20,11 @@ pub use choices::{
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};
 pub use device::DeviceName;
-pub use fit::{FitSettings, SettingsKey, Tuned, refused};
+pub use fit::{FitSettings, SettingsKey, refused};
 pub(crate) use fit::{MOST_DRAWS, expect_at_most, expect_count, listed};
 pub use method::{Method, MethodRow};
 pub(crate) use method::{MethodKind, RankRule};
 pub use prior::PriorName;
-pub use table::{Choice, Kind, MethodDefaults, Scope, Setting, SettingValue};
+pub use table::{Scope, Setting};
+pub use tuned::{MethodDefaults, Tuned};
+pub use value::{Choice, Kind, SettingValue};

@@ -1,12 +1,9 @@
 //! Settings as data. A table lists the name, the meaning and the allowed values of each setting. The
 //! structure, its TOML and the options of a program are generated from the table.
 
-use std::fmt::Display;
-use std::path::PathBuf;
-use std::str::FromStr;
-
-use super::fit::Tuned;
 use super::method::MethodRow;
+use super::tuned::MethodDefaults;
+use super::value::{Kind, SettingValue};
 
 /// A setting, as a program may offer it.
 #[derive(Clone, Debug)]
@@ -48,59 +45,10 @@ pub enum Scope {
     Nothing,
 }
 
-/// The allowed values of a setting.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
-    /// A number or a text, checked when it is parsed.
-    Text,
-    /// One of these.
-    Choice(&'static [Choice]),
-    /// True or false; true if only its name is given.
-    Switch,
-}
-
-/// One of several values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// Its name.
-    pub name: &'static str,
-    /// Its meaning.
-    pub help: &'static str,
-}
-
-/// The type of a setting.
-pub trait SettingValue: FromStr<Err: Display> {
-    /// The allowed values.
-    const KIND: Kind = Kind::Text;
-}
-
-impl SettingValue for PathBuf {}
-impl SettingValue for String {}
-impl SettingValue for f64 {}
-impl SettingValue for u64 {}
-impl SettingValue for usize {}
-impl SettingValue for bool {
-    const KIND: Kind = Kind::Switch;
-}
-
-/// Defaults that depend on the method and other settings.
-#[derive(Clone, Copy, Debug)]
-pub struct MethodDefaults {
-    /// The tuned settings.
-    pub tuned: Tuned,
-    /// The rank of a posterior with at least as many weights.
-    pub rank: usize,
-}
-
-/// Parses a value.
-pub(super) fn parsed<T: SettingValue>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| error.to_string())
-}
-
 /// Defines a structure of settings with its table.
 ///
 /// A field with a default is a value; one without is an `Option`, and may name its default in the
-/// [`Tuned`] settings of a method. Every type is a [`SettingValue`] that serde reads and writes.
+/// [`Tuned`](crate::settings::Tuned) settings of a method. Every type is a [`SettingValue`] that serde reads and writes.
 macro_rules! settings {
     (
         $(#[$meta:meta])*
@@ -165,7 +113,7 @@ macro_rules! settings {
             pub fn set(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
                 match name {
                     $(stringify!($field) => {
-                        let value: $type = $crate::settings::table::parsed(text)?;
+                        let value: $type = $crate::settings::value::parsed(text)?;
                         self.$field = settings!(@given value $(, $default)?);
                     })+
                     _ => return Err(format!("there is no setting `{name}`")),
