@@ -86,7 +86,13 @@ pub struct FactorAnalysisConfig {
 const ITERATES: u64 = 400;
 
 impl FactorAnalysisConfig {
-    fn schedule(&self, steps: Option<u64>) -> Result<IterateSchedule> {
+    /// The iterates of a training of this number of steps.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`IterateSchedule::new`].
+    #[doc(hidden)]
+    pub fn schedule(&self, steps: Option<u64>) -> Result<IterateSchedule> {
         IterateSchedule::new(self.start, self.interval, steps, ITERATES)
     }
 }

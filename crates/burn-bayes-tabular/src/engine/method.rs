@@ -5,7 +5,7 @@
 
 use burn_bayes::laplace::{Laplace, Structure};
 use burn_bayes::methods::{
-    Averaging, InitialDeviation, IvonConfig, MeanStage, VadamConfig, VonConfig,
+    Averaging, InitialDeviation, IterateSchedule, IvonConfig, MeanStage, VadamConfig, VonConfig,
 };
 use burn_bayes::train::StagedLearningRate;
 use burn_bayes::{BayesianConfig, SlangConfig, SwagConfig, VifaConfig};
@@ -18,11 +18,6 @@ use crate::settings::{FitSettings, Method, RankRule, refused};
 /// The number of weights per row from which on the posterior of a network has the library's effective sample size, that of
 /// its weights. With N, that of the rows, the divergence outweighs the likelihood there; with fewer weights, N is better.
 const WIDE: usize = 20;
-/// The approximate number of SWAG iterates if the last quarter of training has fewer epochs; many times
-/// more than the factors need.
-const SWAG_ITERATES: u64 = 40;
-/// The same for factor analysis, whose factors change with every iterate, each at a cost of K²D.
-const ANALYSED_ITERATES: u64 = 400;
 /// The largest step of a published natural-gradient method, in posterior standard deviations per weight.
 const PUBLISHED_RADIUS: f64 = 5.0;
 
@@ -75,18 +70,16 @@ impl MethodConfig {
                 Self::Vifa(config.with_seed(settings.seed))
             }
             Method::Swag => {
-                let (start, interval) = training.last_quarter(SWAG_ITERATES);
-                let swag = SwagConfig::new()
-                    .with_start(Some(start))
-                    .with_interval(Some(interval));
-                Self::Swag(training.iterates(swag.with_rank(rank)))
+                let swag = SwagConfig::new().with_rank(rank);
+                let (start, interval) = training.iterates(|steps| swag.schedule(steps))?;
+                let swag = swag.with_start(start).with_interval(interval);
+                Self::Swag(training.unstaged(swag))
             }
             Method::FactorAnalysis => {
-                let (start, interval) = training.last_quarter(ANALYSED_ITERATES);
-                let analysis = FactorAnalysisConfig::new()
-                    .with_start(Some(start))
-                    .with_interval(Some(interval));
-                Self::FactorAnalysis(training.iterates(analysis.with_rank(rank)))
+                let analysis = FactorAnalysisConfig::new().with_rank(rank);
+                let (start, interval) = training.iterates(|steps| analysis.schedule(steps))?;
+                let analysis = analysis.with_start(start).with_interval(interval);
+                Self::FactorAnalysis(training.unstaged(analysis))
             }
             Method::Slang | Method::Vogn => {
                 let slang = SlangConfig::new()
@@ -182,17 +175,19 @@ impl Training<'_> {
         }
     }
 
-    fn iterates<C>(self, method: C) -> BayesianConfig<C> {
+    fn unstaged<C>(self, method: C) -> BayesianConfig<C> {
         BayesianConfig::new(self.rows, method).with_seed(self.settings.seed)
     }
 
-    /// The first step of the last quarter, and the interval of about this many iterates: at most an epoch.
-    fn last_quarter(self, iterates: u64) -> (u64, u64) {
+    /// The start and the interval of a method's iterates, which are at most an epoch apart.
+    fn iterates(
+        self,
+        schedule: impl FnOnce(Option<u64>) -> burn_bayes::Result<IterateSchedule>,
+    ) -> Result<(Option<u64>, Option<u64>)> {
         let epoch = self.rows.div_ceil(self.settings.batch_size) as u64;
         let steps = self.settings.steps(self.rows) as u64;
-        let start = (3 * steps).div_ceil(4).max(1);
-        let spacing = steps.saturating_sub(start) / iterates;
-        (start, spacing.clamp(1, epoch))
+        let IterateSchedule { start, interval } = schedule(Some(steps))?;
+        Ok((Some(start), Some(interval.min(epoch))))
     }
 }
 

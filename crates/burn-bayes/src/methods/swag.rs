@@ -81,7 +81,13 @@ impl SwagConfig {
             .with_interval(Some(epoch as u64))
     }
 
-    fn schedule(&self, steps: Option<u64>) -> Result<IterateSchedule> {
+    /// The iterates of a training of this number of steps.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`IterateSchedule::new`].
+    #[doc(hidden)]
+    pub fn schedule(&self, steps: Option<u64>) -> Result<IterateSchedule> {
         IterateSchedule::new(self.start, self.interval, steps, ITERATES)
     }
 
