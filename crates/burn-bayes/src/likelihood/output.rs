@@ -3,6 +3,8 @@
 //! The predictive distribution is the mixture p(y) = (1/S) Σ_s p(y | f_s), so its loss is
 //! −log p(y) = log S − log Σ_s exp(−ℓ_s), with ℓ_s the loss of draw s.
 
+use std::sync::{Arc, OnceLock};
+
 use burn::tensor::{ExecutionError, Int, Tensor};
 use burn::train::ItemLazy;
 use burn::train::metric::{
@@ -96,6 +98,14 @@ pub struct LikelihoodMixture {
     pub prediction: Prediction,
     /// The true values, or one-hot encoded classes, `[rows, targets]`.
     pub targets: Tensor<2>,
+    views: Arc<Views>,
+}
+
+/// What metrics read of a mixture, made once for all of them.
+#[derive(Debug, Default)]
+struct Views {
+    classes: OnceLock<Option<ClassificationMixture>>,
+    numbers: OnceLock<RegressionDraws>,
 }
 
 impl LikelihoodMixture {
@@ -104,6 +114,7 @@ impl LikelihoodMixture {
             loss: Tensor::zeros([1], &draw_outputs.device()),
             prediction: Prediction::new(likelihood, draw_outputs),
             targets,
+            views: Arc::default(),
         };
         mixture.loss = mixture.row_losses().mean();
         mixture
@@ -172,13 +183,13 @@ impl LikelihoodMixture {
     }
 
     /// For classes: what their metrics read.
-    fn classified(&self) -> Option<ClassificationMixture> {
-        let likelihood = self.prediction.likelihood();
-        let classes = labels(likelihood, &self.targets)?;
-        Some(ClassificationMixture::new(
-            self.prediction.draw_means(),
-            classes,
-        ))
+    fn classified(&self) -> Option<&ClassificationMixture> {
+        let classified = self.views.classes.get_or_init(|| {
+            let classes = labels(self.prediction.likelihood(), &self.targets)?;
+            let probabilities = self.prediction.draw_means();
+            Some(ClassificationMixture::new(probabilities, classes))
+        });
+        classified.as_ref()
     }
 
     /// For a metric of classes.
@@ -186,7 +197,7 @@ impl LikelihoodMixture {
     /// # Panics
     ///
     /// If the targets are none: Burn's metrics have no errors.
-    fn expect_classes(&self) -> ClassificationMixture {
+    fn expect_classes(&self) -> &ClassificationMixture {
         self.classified().unwrap_or_else(|| {
             let likelihood = self.prediction.likelihood();
             panic!(
@@ -274,6 +285,7 @@ impl ItemLazy for LikelihoodMixture {
             loss: self.loss.without_autodiff(),
             prediction: self.prediction.without_autodiff(),
             targets: self.targets.without_autodiff(),
+            views: Arc::default(),
         })
     }
 }
@@ -317,16 +329,19 @@ impl Adaptor<ClassificationDraws> for LikelihoodMixture {
 /// Metrics of numbers read the means, with the noise of the likelihood.
 impl Adaptor<RegressionDraws> for LikelihoodMixture {
     fn adapt(&self) -> RegressionDraws {
-        let means = self.prediction.draw_means();
-        let draws = RegressionDraws::new(means, self.targets.clone());
-        match self.prediction.likelihood() {
-            Likelihood::Gaussian { .. }
-            | Likelihood::GaussianTargets { .. }
-            | Likelihood::HeteroscedasticGaussian => {
-                draws.with_noise_variances(self.prediction.draw_variances())
+        let numbers = self.views.numbers.get_or_init(|| {
+            let means = self.prediction.draw_means();
+            let draws = RegressionDraws::new(means, self.targets.clone());
+            match self.prediction.likelihood() {
+                Likelihood::Gaussian { .. }
+                | Likelihood::GaussianTargets { .. }
+                | Likelihood::HeteroscedasticGaussian => {
+                    draws.with_noise_variances(self.prediction.draw_variances())
+                }
+                likelihood => draws.refused_for(likelihood),
             }
-            likelihood => draws.refused_for(likelihood),
-        }
+        });
+        numbers.clone()
     }
 }
 
