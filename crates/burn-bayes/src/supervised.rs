@@ -88,6 +88,16 @@ impl<M, X, Y> Supervised<M, X, Y> {
             ..self
         }
     }
+
+    /// The same with this network.
+    fn around(&self, network: M) -> Self {
+        Self {
+            network,
+            forward: self.forward,
+            likelihood: self.likelihood.clone(),
+            targets: PhantomData,
+        }
+    }
 }
 
 impl<M, X, Y: Targets> Supervised<M, X, Y> {
@@ -132,12 +142,7 @@ impl<M: Module, X, Y> Supervised<M, X, Y> {
 
 impl<M: Clone, X, Y> Clone for Supervised<M, X, Y> {
     fn clone(&self) -> Self {
-        Self {
-            network: self.network.clone(),
-            forward: self.forward,
-            likelihood: self.likelihood.clone(),
-            targets: PhantomData,
-        }
+        self.around(self.network.clone())
     }
 }
 
@@ -171,12 +176,7 @@ impl<M: Module, X, Y> Module for Supervised<M, X, Y> {
     }
 
     fn valid(&self) -> Self {
-        Self {
-            network: self.network.valid(),
-            forward: self.forward,
-            likelihood: self.likelihood.clone(),
-            targets: PhantomData,
-        }
+        self.around(self.network.valid())
     }
 
     fn materialize(self) -> Self {

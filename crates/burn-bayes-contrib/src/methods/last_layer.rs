@@ -84,7 +84,7 @@ impl VariationalLastLayerConfig {
     ///
     /// If a setting cannot be used.
     pub fn try_init(&self, device: &Device) -> Result<VariationalLastLayer> {
-        counts([("features", self.features), ("outputs", self.outputs)])?;
+        self.validate()?;
         let linear = LinearConfig::new(self.features, self.outputs).with_bias(self.bias);
         self.try_init_from(linear.init(device))
     }
@@ -107,7 +107,6 @@ impl VariationalLastLayerConfig {
         }
         let device = mean.weight.device();
         let width = self.features + usize::from(self.bias);
-        let trained = |values: Tensor<2>| Param::from_tensor(values);
         let deviations = Tensor::full([self.outputs, width], -0.5 * (width as f64).ln(), &device);
         let factors = || Tensor::zeros([self.outputs, width, width], &device);
         let noise = |precisions: &[f64]| {
@@ -119,7 +118,7 @@ impl VariationalLastLayerConfig {
         };
         Ok(VariationalLastLayer {
             mean,
-            log_deviations: trained(deviations),
+            log_deviations: Param::from_tensor(deviations),
             factors: self.is_dense.then(|| Param::from_tensor(factors())),
             log_precisions: self.likelihood.noise_precisions().map(noise),
             config: self.clone(),
@@ -227,13 +226,15 @@ impl VariationalLastLayer {
             }
             false => features,
         };
-        let deviations = self.log_deviations.val().exp();
         let variances = match self.factors() {
             Some(factors) => {
                 let along = features.unsqueeze::<3>().matmul(factors);
                 along.square().sum_dim(2).squeeze_dim::<2>(2).transpose()
             }
-            None => features.square().matmul(deviations.square().transpose()),
+            None => {
+                let deviations = self.log_deviations.val().exp();
+                features.square().matmul(deviations.square().transpose())
+            }
         };
         [means, variances]
     }
