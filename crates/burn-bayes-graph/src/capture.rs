@@ -67,19 +67,19 @@ pub(crate) fn record<M: Module, B: ExampleBatch, const R: usize>(
     Ok(recording.decoded())
 }
 
-/// Records a loss, and finds the constants that have an entry per example.
+/// Records `function`, and finds the constants that have an entry per example.
 ///
 /// A second recording, of one more example, shows which constants grow with the batch.
-pub(crate) fn record_examples<M: Module, B: ExampleBatch>(
+pub(crate) fn record_examples<M: Module, B: ExampleBatch, const R: usize>(
     model: &M,
     layout: &Layout,
     batch: &B,
     examples: usize,
-    loss: &impl Fn(&M, B) -> Tensor<1>,
+    function: &impl Fn(&M, B) -> Tensor<R>,
 ) -> Result<Recording, String> {
-    let mut recording = record(model, layout, batch, loss)?;
+    let mut recording = record(model, layout, batch, function)?;
     let longer = batch.clone().map_tensors(&mut OneMoreExample);
-    if let Ok(longer) = record_once(model, layout, &longer, loss) {
+    if let Ok(longer) = record_once(model, layout, &longer, function) {
         recording.example_constants = example_constants(&recording, &longer.decoded(), examples);
     }
     Ok(recording)

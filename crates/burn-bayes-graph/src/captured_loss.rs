@@ -5,12 +5,17 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Once};
 
-use crate::layout::Layout;
+use crate::capture::record_examples;
+use crate::compile::{AtDraw, CompiledRecording, HostInputs, Wanted, on_host};
+use crate::cpu::HostValues;
+use crate::layout::{Layout, LayoutEntry};
+use crate::lower::lowered;
+use crate::plan::Plan;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor};
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 
 use crate::batch::{ExampleBatch, Inputs, examples_of};
 use crate::capture::record;
@@ -19,7 +24,7 @@ use crate::dyn_tensor::DynTensor;
 use crate::error::Result;
 use crate::looped::Direct;
 use crate::memo::{CAPACITY, Cached, Key, Memo};
-use crate::parameters::{ModuleTensor, module_tensors};
+use crate::parameters::{ModuleTensor, module_tensors, parameters_of};
 use crate::replay::{Player, leaf};
 use crate::self_check::check_mean;
 use crate::stop_gradient::check_gradients;
@@ -63,6 +68,9 @@ pub struct DrawGradients {
 pub struct CapturedLoss<M, B> {
     layout: Arc<Layout>,
     loss: Box<Loss<M, B>>,
+    /// Compiled losses, for one draw at a time.
+    programs: Memo<CompiledRecording>,
+    /// Losses that cannot be compiled, for all draws.
     players: Memo<Player>,
     replica: Once,
     is_checked: bool,
@@ -87,7 +95,8 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         Self {
             layout,
             loss: Box::new(loss),
-            players: Memo::new(CAPACITY),
+            programs: Memo::new(CAPACITY / 2),
+            players: Memo::new(CAPACITY / 2),
             replica: Once::new(),
             is_checked: true,
         }
@@ -103,7 +112,8 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
 
     #[cfg(test)]
     pub(crate) fn with_capacity(mut self, bytes: usize) -> Self {
-        self.players = Memo::new(bytes);
+        self.programs = Memo::new(bytes / 2);
+        self.players = Memo::new(bytes / 2);
         self
     }
 
@@ -133,6 +143,14 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             return Ok(None);
         }
         let key = Key::new(model, batch, count);
+        if let Some(program) = self.program(model, batch, &tensors, &key, examples)? {
+            // A batch with an integer that is too large for a program is replayed.
+            if let Some(inputs) = program.inputs(&tensors, Inputs::of(batch), examples) {
+                let gradients = self.by_program(&program, model, &draws, &inputs);
+                self.compare(&program, &key, model, &draws, batch, &gradients)?;
+                return Ok(Some(gradients));
+            }
+        }
         let Some(player) = self.player(model, batch, &tensors, &key, examples)? else {
             return Ok(None);
         };
@@ -152,18 +170,108 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             pieces: self.pieces(weights, &draws),
             outside: registered(model, outside.collect(), 1.0 / count as f64),
         };
-        if self.is_checked {
-            player.count_use(&key, |of| {
-                // A different draw at each comparison.
-                let draw = of.time as usize % count;
-                let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
-                let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
-                let losses = gradients.losses.clone().narrow(0, draw, 1).squeeze_dim(0);
-                let pieces = &gradients.pieces[draw];
-                check_mean(&direct, &self.layout, losses, pieces, of)
-            })?;
-        }
+        self.compare(&player, &key, model, &draws, batch, &gradients)?;
         Ok(Some(gradients))
+    }
+
+    /// Compares the gradients with those of the loss itself, at some of the calls.
+    fn compare<V>(
+        &self,
+        cached: &Cached<V>,
+        key: &Key,
+        model: &M,
+        draws: &Tensor<2>,
+        batch: &B,
+        found: &DrawGradients,
+    ) -> Result<()> {
+        if !self.is_checked {
+            return Ok(());
+        }
+        let count = key.draws();
+        cached.count_use(key, |of| {
+            // A different draw at each comparison.
+            let draw = of.time as usize % count;
+            let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
+            let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
+            let losses = found.losses.clone().narrow(0, draw, 1).squeeze_dim(0);
+            check_mean(&direct, &self.layout, losses, &found.pieces[draw], of)
+        })
+    }
+
+    fn program(
+        &self,
+        model: &M,
+        batch: &B,
+        tensors: &[ModuleTensor],
+        key: &Key,
+        examples: usize,
+    ) -> Result<Option<Cached<CompiledRecording>>> {
+        self.programs.get(&key.with_draws(1), || {
+            self.layout.check(model)?;
+            if examples == 1 || !on_host(tensors) {
+                return Ok(None);
+            }
+            let loss = |model: &M, batch| (self.loss)(model, batch);
+            let recorded = record_examples(model, &self.layout, batch, examples, &loss);
+            let program = recorded.and_then(|recording| {
+                check_gradients(model, &self.layout, batch, &loss, &recording)?;
+                let recording = lowered(recording, &parameters_of(tensors));
+                let plan = Plan::untapped(recording)?;
+                let inputs = Inputs::of(batch);
+                let wanted = Wanted::MeanGradients;
+                CompiledRecording::new(&plan, tensors, &inputs, examples, wanted)
+            });
+            Ok(program.map_err(|reason| eprintln!("UNCOMPILED {reason}")).ok())
+        })
+    }
+
+    /// The gradients at every draw, one after the other.
+    fn by_program(
+        &self,
+        program: &CompiledRecording,
+        model: &M,
+        draws: &Tensor<2>,
+        inputs: &HostInputs,
+    ) -> DrawGradients {
+        let [count, len] = draws.dims();
+        let device = draws.device();
+        let weights = HostValues::of(draws.clone().without_autodiff().into_dispatch());
+        let weights = weights.expect("the draws are on the device of the batch");
+        let all = weights.values().chunks_exact(len.max(1));
+        let all: Vec<AtDraw> = all.map(|weights| program.run(&self.layout, weights, inputs)).collect();
+        let examples = all[0].result.len();
+        let losses = all.iter().flat_map(|at| at.result.iter().copied()).collect();
+        let losses = TensorData::new(losses, [count, examples]);
+        let mut outside: HashMap<ParamId, Vec<f32>> = HashMap::new();
+        let mut pieces = Vec::with_capacity(count);
+        for at in all {
+            let gradient = Tensor::<1>::from_data(TensorData::new(at.weights, [len]), &device);
+            let entries = self.layout.entries().iter();
+            let of_entry = |entry: &LayoutEntry| gradient.clone().narrow(0, entry.offset, entry.len());
+            pieces.push(entries.map(of_entry).collect());
+            for (id, values) in at.outside {
+                match outside.entry(id) {
+                    Entry::Occupied(mut sum) => {
+                        for (sum, value) in sum.get_mut().iter_mut().zip(values) {
+                            *sum += value;
+                        }
+                    }
+                    Entry::Vacant(first) => {
+                        first.insert(values);
+                    }
+                }
+            }
+        }
+        let outside = outside.into_iter().map(|(id, values)| {
+            let len = values.len();
+            let values = Tensor::<1>::from_data(TensorData::new(values, [len]), &device);
+            (id, DynTensor::new(values.into_dispatch()))
+        });
+        DrawGradients {
+            losses: Tensor::from_data(losses, &device),
+            pieces,
+            outside: registered(model, outside.collect(), 1.0 / count as f64),
+        }
     }
 
     fn player(
@@ -254,7 +362,7 @@ fn registered<M: Module>(
     impl ModuleVisitor for Register {
         fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
             if let Some(gradient) = self.gradients.remove(&param.id) {
-                let gradient = gradient.typed::<R>() * self.share;
+                let gradient = gradient.reshape(&param.shape().to_vec()).typed::<R>() * self.share;
                 self.registered.register(param.id, gradient);
             }
         }

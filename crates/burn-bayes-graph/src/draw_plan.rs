@@ -43,6 +43,7 @@ pub(crate) fn with_draws(
         taps,
         copies,
         looped: BTreeSet::new(),
+        example_constants: plan.example_constants,
         draws: Some(draws),
         module_tensors: plan.module_tensors,
         inputs: plan.inputs,

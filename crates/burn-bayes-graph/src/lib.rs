@@ -18,6 +18,7 @@ mod capture;
 mod captured;
 mod captured_loss;
 mod compare;
+mod compile;
 mod debug_text;
 mod draw_plan;
 mod draws;

@@ -18,7 +18,7 @@ mod products;
 mod taps;
 mod views;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use burn::backend::DispatchTensor;
 use burn::backend::ir::TensorIr;
@@ -54,6 +54,8 @@ pub(crate) struct Plan {
     pub(crate) copies: Vec<ExampleCopy>,
     /// The parameters whose gradients come from the loop over single examples.
     pub(crate) looped: BTreeSet<usize>,
+    /// The example axis of constants with one entry per example.
+    pub(crate) example_constants: BTreeMap<usize, usize>,
     /// The number of draws, if the plan is vectorised over draws. Tensors that depend on a parameter then have
     /// a leading axis of draws, which the axes of taps and copies do not count.
     pub(crate) draws: Option<usize>,
@@ -188,6 +190,7 @@ impl Plan {
             taps,
             copies,
             looped,
+            example_constants,
             draws: _,
         } = self;
         let values = constants.iter().map(|(_, value)| {
@@ -203,7 +206,8 @@ impl Plan {
             .iter()
             .map(|copied| vec_bytes(&copied.shape) + copied.view.owned_bytes());
         // A node of a tree has place for eleven numbers.
-        let looped = looped.len() * 16 * size_of::<usize>();
+        let looped = looped.len() * 16 * size_of::<usize>()
+            + example_constants.len() * 32 * size_of::<usize>();
         vec_bytes(module_tensors)
             + vec_bytes(inputs)
             + vec_bytes(constants)
@@ -221,7 +225,7 @@ impl Plan {
 }
 
 impl Step {
-    fn operation(&self) -> Option<&Operation> {
+    pub(crate) fn operation(&self) -> Option<&Operation> {
         match self {
             Self::Run(operation) => Some(operation),
             Self::Tap(_) | Self::Copy(_) => None,
@@ -264,6 +268,7 @@ impl Plan {
             taps: Vec::new(),
             copies: Vec::new(),
             looped: BTreeSet::new(),
+            example_constants: recording.example_constants.clone(),
             draws: None,
         }
     }

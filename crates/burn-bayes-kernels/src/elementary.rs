@@ -8,6 +8,13 @@
 /// Adding this constant rounds a small number to an integer in the low bits.
 const ROUND: f32 = 12_582_912.0;
 
+/// ln 2 in two parts; the first has few digits, so that its product with an exponent is exact.
+const LN_2_HIGH: f32 = 355.0 / 512.0;
+const LN_2_LOW: f32 = -2.121_944_4e-4;
+
+/// √½: mantissas are taken from [√½, √2), so that numbers just below 1 keep their accuracy.
+const HALF_ROOT: u32 = 0x3f35_04f3;
+
 /// Largest magnitude of the argument of [`exponential_pair`] for which both results are normal
 /// numbers.
 pub(crate) const EXPONENT_LIMIT: f32 = 87.0;
@@ -19,7 +26,6 @@ pub(crate) const EXPONENT_LIMIT: f32 = 87.0;
 /// NaN.
 #[inline(always)]
 pub(crate) fn exponential_pair(x: f32) -> (f32, f32) {
-    const LN_2_HIGH: f32 = 355.0 / 512.0;
     // `clamp` compiles to a branch, and `min` drops NaN.
     let x = if x > EXPONENT_LIMIT {
         EXPONENT_LIMIT
@@ -33,9 +39,8 @@ pub(crate) fn exponential_pair(x: f32) -> (f32, f32) {
     };
     let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    // ln 2 in two parts; the first has few digits, so that its product with n is exact.
     let r = n.mul_add(-LN_2_HIGH, x);
-    let r = n.mul_add(2.121_944_4e-4, r);
+    let r = n.mul_add(-LN_2_LOW, r);
     let square = r * r;
     let even = square.mul_add(1.0 / 720.0, 1.0 / 24.0);
     let even = square.mul_add(square.mul_add(even, 0.5), 1.0);
@@ -49,11 +54,79 @@ pub(crate) fn exponential_pair(x: f32) -> (f32, f32) {
     )
 }
 
-/// −2 ln(u) for u = (⌊bits / 2⌋ + ½) / 2³¹, in [0, 64 ln 2].
+/// exp(x), within two units in the last place.
+///
+/// Like [`exponential_pair`], with the power of two in two factors, so that results overflow to infinity and
+/// underflow to zero.
 #[inline(always)]
-pub(crate) fn minus_two_log_uniform(bits: u32) -> f32 {
-    /// √½: the mantissa is taken from [√½, √2), so that u just below 1 keeps its accuracy.
-    const HALF_ROOT: u32 = 0x3f35_04f3;
+pub(crate) fn exp(x: f32) -> f32 {
+    /// Beyond these, results are infinite or zero.
+    const LIMITS: [f32; 2] = [-105.0, 90.0];
+    let x = if x < LIMITS[0] { LIMITS[0] } else { x };
+    let x = if x > LIMITS[1] { LIMITS[1] } else { x };
+    let n = x.mul_add(std::f32::consts::LOG2_E, ROUND) - ROUND;
+    let r = n.mul_add(-LN_2_HIGH, x);
+    let r = n.mul_add(-LN_2_LOW, r);
+    let p = r.mul_add(1.0 / 5040.0, 1.0 / 720.0);
+    let p = r.mul_add(p, 1.0 / 120.0);
+    let p = r.mul_add(p, 1.0 / 24.0);
+    let p = r.mul_add(p, 1.0 / 6.0);
+    let p = r.mul_add(p, 0.5);
+    let p = (r * r).mul_add(p, r) + 1.0;
+    // The conversion saturates, and takes NaN to zero.
+    let n = n as i32;
+    let half = n >> 1;
+    let power = |n: i32| f32::from_bits(((n + 127) << 23) as u32);
+    p * power(half) * power(n - half)
+}
+
+/// ln(x), within two units in the last place.
+#[inline(always)]
+pub(crate) fn ln(x: f32) -> f32 {
+    const SCALE: f32 = 8_388_608.0;
+    let is_small = x < f32::MIN_POSITIVE;
+    let scaled = if is_small { x * SCALE } else { x };
+    let exponent = (scaled.to_bits().wrapping_sub(HALF_ROOT) as i32) >> 23;
+    let r = f32::from_bits(scaled.to_bits().wrapping_sub((exponent << 23) as u32)) - 1.0;
+    let exponent = exponent as f32 - if is_small { 23.0 } else { 0.0 };
+    // ln(1 + r) = r − r² q(r) / 2
+    let tail = (-0.5 * r * r).mul_add(logarithm_tail(r), exponent * LN_2_LOW);
+    let value = exponent.mul_add(LN_2_HIGH, tail + r);
+    if x > 0.0 {
+        if x == f32::INFINITY { x } else { value }
+    } else if x == 0.0 {
+        f32::NEG_INFINITY
+    } else {
+        f32::NAN
+    }
+}
+
+/// 1 / (1 + exp(−x))
+#[inline(always)]
+pub(crate) fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
+/// tanh(x), within three units in the last place.
+#[inline(always)]
+pub(crate) fn tanh(x: f32) -> f32 {
+    let size = x.abs();
+    let far = 1.0 - 2.0 / (exp(2.0 * size) + 1.0);
+    // The Taylor series up to x¹⁵.
+    let s = x * x;
+    let p = s.mul_add(-929_569.0 / 638_512_875.0, 21_844.0 / 6_081_075.0);
+    let p = s.mul_add(p, -1382.0 / 155_925.0);
+    let p = s.mul_add(p, 62.0 / 2835.0);
+    let p = s.mul_add(p, -17.0 / 315.0);
+    let p = s.mul_add(p, 2.0 / 15.0);
+    let p = s.mul_add(p, -1.0 / 3.0);
+    let near = (x * s).mul_add(p, x);
+    if size < 0.5 { near } else { far.copysign(x) }
+}
+
+/// q(r) of ln(1 + r) = r − r² q(r) / 2, for 1 + r in [√½, √2).
+#[inline(always)]
+fn logarithm_tail(r: f32) -> f32 {
     const Q: [f32; 8] = [
         0.999_999_8,
         -0.666_679,
@@ -64,16 +137,22 @@ pub(crate) fn minus_two_log_uniform(bits: u32) -> f32 {
         0.286_150_43,
         -0.174_700_22,
     ];
-    let value = ((bits >> 1) as i32) as f32 + 0.5;
-    let exponent = (value.to_bits().wrapping_sub(HALF_ROOT) as i32) >> 23;
-    let r = f32::from_bits(value.to_bits().wrapping_sub((exponent << 23) as u32)) - 1.0;
     let q = r.mul_add(Q[7], Q[6]);
     let q = r.mul_add(q, Q[5]);
     let q = r.mul_add(q, Q[4]);
     let q = r.mul_add(q, Q[3]);
     let q = r.mul_add(q, Q[2]);
     let q = r.mul_add(q, Q[1]);
-    let q = r.mul_add(q, Q[0]);
+    r.mul_add(q, Q[0])
+}
+
+/// −2 ln(u) for u = (⌊bits / 2⌋ + ½) / 2³¹, in [0, 64 ln 2].
+#[inline(always)]
+pub(crate) fn minus_two_log_uniform(bits: u32) -> f32 {
+    let value = ((bits >> 1) as i32) as f32 + 0.5;
+    let exponent = (value.to_bits().wrapping_sub(HALF_ROOT) as i32) >> 23;
+    let r = f32::from_bits(value.to_bits().wrapping_sub((exponent << 23) as u32)) - 1.0;
+    let q = logarithm_tail(r);
     let halvings = (31 - exponent) as f32;
     halvings.mul_add(2.0 * std::f32::consts::LN_2, r * r.mul_add(q, -2.0))
 }

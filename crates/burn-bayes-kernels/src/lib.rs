@@ -8,8 +8,10 @@ mod adam;
 mod draw;
 mod elementary;
 mod factor_analysis;
+mod formula;
 mod gaussian;
 mod gram;
+mod matmul;
 mod moments;
 mod normal;
 mod parallel;
@@ -19,6 +21,7 @@ mod product;
 mod register_tiles;
 mod scale;
 mod segments;
+mod strided;
 mod tile_sums;
 mod vifa_gradient;
 mod vifa_leaf;
@@ -26,14 +29,19 @@ mod vifa_leaf;
 pub use adam::{AdamMoments, AdamStep, adam_step};
 pub use draw::{draw, draws};
 pub use factor_analysis::{fold, weighted_projections};
+pub use formula::{Binary, Input, Step, Unary};
 pub use gaussian::{Diagonal, Draw, FactorUnits, LowRankGaussian};
 pub use gram::{draw_and_gram, gram};
+pub use matmul::{Matrix, matmul};
 pub use moments::update_moments;
 pub use normal::{NormalStream, normal};
 pub use precision::{PrecisionGaussian, SignedNoise, noise_products, precision_draw, projections};
 pub use precision_step::{MeanStep, PrecisionOut, PrecisionStep, mean_step, precision_step};
 pub use product::weighted_product;
 pub use scale::scale;
+pub use strided::{
+    Route, StripMemory, Strided, Target, add_picked, arg_extreme, map_strided, pick,
+};
 pub use vifa_gradient::{DrawGradient, GradientSummary, VifaGradient, VifaState, vifa_gradient};
 
 #[cfg(test)]

@@ -5,9 +5,11 @@
 mod assembly;
 #[cfg(feature = "flex")]
 mod flex;
+mod host;
 mod scratch;
 
 pub use assembly::Assembly;
 #[cfg(feature = "flex")]
 pub use flex::{Contiguous, is_whole, lent, primitive, tensor};
+pub(crate) use host::HostValues;
 pub use scratch::Scratch;

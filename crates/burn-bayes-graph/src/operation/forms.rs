@@ -7,10 +7,87 @@ use burn::backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn::backend::{DispatchDevice, DispatchTensor as T};
 use burn::tensor::{BoolDType, DType, FloatDType, IntDType, Scalar, Shape};
 
-use super::{AxisRule, Convolution, Kernel, Operation, Slots};
+use burn_bayes_program::{Binary, Expr, Unary};
 
-/// The rule for axes of an operation, and its arithmetic if it can be replayed.
-pub(super) type Entry = (AxisRule, Option<Kernel>);
+use super::{AxisRule, Compiled, Convolution, Kernel, Operation, Slots};
+
+/// An entry of the table.
+pub(super) struct Entry {
+    pub(super) rule: AxisRule,
+    /// The arithmetic, if the operation can be replayed.
+    pub(super) kernel: Option<Kernel>,
+    pub(super) compiled: Compiled,
+}
+
+impl Entry {
+    fn new(rule: AxisRule, kernel: Option<Kernel>) -> Self {
+        let compiled = Compiled::by_rule(&rule);
+        Self {
+            rule,
+            kernel,
+            compiled,
+        }
+    }
+
+    /// An entry without arithmetic.
+    pub(super) fn without_arithmetic(rule: AxisRule) -> Self {
+        Self::new(rule, None)
+    }
+
+    /// With this rule instead.
+    pub(super) fn with_axis_rule(self, rule: AxisRule) -> Self {
+        Self { rule, ..self }
+    }
+
+    /// With this way to compile it.
+    pub(super) fn compiles(self, compiled: Compiled) -> Self {
+        Self { compiled, ..self }
+    }
+
+    /// Compiled to a function of the operand.
+    pub(super) fn unary(self, function: Unary) -> Self {
+        self.map(Expr::Operand(0).apply(function))
+    }
+
+    /// Compiled to a function of the two operands.
+    pub(super) fn binary(self, function: Binary) -> Self {
+        self.map(Expr::binary(function, Expr::Operand(0), Expr::Operand(1)))
+    }
+
+    /// Compiled to a function of the operand and a scalar.
+    pub(super) fn scalar(self, function: Binary, rhs: ScalarIr) -> Self {
+        match number(rhs) {
+            Some(rhs) => self.map(Expr::binary(function, Expr::Operand(0), rhs)),
+            None => self.compiles(Compiled::No),
+        }
+    }
+
+    /// Compiled to a formula of the operands.
+    pub(super) fn map(self, formula: Expr) -> Self {
+        self.compiles(Compiled::Map(formula))
+    }
+
+    /// Not compiled unless `is_compiled`.
+    pub(super) fn compiled_if(self, is_compiled: bool) -> Self {
+        if is_compiled {
+            self
+        } else {
+            self.compiles(Compiled::No)
+        }
+    }
+}
+
+/// A scalar as a number of a formula. `None` for an integer that `f32` does not have.
+pub(super) fn number(scalar: ScalarIr) -> Option<Expr> {
+    let (exact, is_rounded) = match scalar {
+        ScalarIr::Float(value) => (value, true),
+        ScalarIr::Int(value) => (value as f64, false),
+        ScalarIr::UInt(value) => (value as f64, false),
+        ScalarIr::Bool(value) => (f64::from(u8::from(value)), false),
+    };
+    let value = exact as f32;
+    (is_rounded || f64::from(value) == exact).then_some(Expr::Constant(value))
+}
 
 /// The element type of an operation, as an index into the functions of an entry.
 pub(super) const FLOAT: usize = 0;
@@ -26,12 +103,15 @@ pub(super) fn with_rule(
         let out = run(op, slots);
         slots.write(op.out(), out);
     });
-    (rule, Some(kernel))
+    Entry::new(rule, Some(kernel))
 }
 
 /// Removes the arithmetic unless `is_supported`.
-pub(super) fn supported_if(is_supported: bool, (rule, kernel): Entry) -> Entry {
-    (rule, kernel.filter(|_| is_supported))
+pub(super) fn supported_if(is_supported: bool, entry: Entry) -> Entry {
+    Entry {
+        kernel: entry.kernel.filter(|_| is_supported),
+        ..entry
+    }
 }
 
 /// Reads the first three operands.
@@ -40,7 +120,7 @@ pub(super) fn three(op: &Operation, slots: &mut Slots) -> [T; 3] {
 }
 
 pub(super) fn unknown() -> Entry {
-    (AxisRule::Unknown, None)
+    Entry::without_arithmetic(AxisRule::Unknown)
 }
 
 pub(super) fn unary(run: fn(T) -> T) -> Entry {
@@ -120,7 +200,7 @@ pub(super) fn along_with_indices(
         slots.write(values, found.0);
         slots.write(indices, found.1);
     });
-    (AxisRule::Along(vec![axis]), Some(kernel))
+    Entry::new(AxisRule::Along(vec![axis]), Some(kernel))
 }
 
 pub(super) fn whole(run: fn(T) -> T) -> Entry {
@@ -141,9 +221,8 @@ pub(super) fn whole_sum(
     run: fn(T) -> T,
     along_axis: fn(ReduceDimOpIr) -> NumericOperationIr,
 ) -> Entry {
-    let (_, kernel) = whole(run);
     let along_axis = (kind == FLOAT).then_some(along_axis);
-    (AxisRule::Whole(along_axis), kernel)
+    whole(run).with_axis_rule(AxisRule::Whole(along_axis))
 }
 
 pub(super) fn to_shape(rule: AxisRule, run: fn(T, Shape) -> T) -> Entry {
@@ -175,8 +254,9 @@ pub(super) fn create(
 }
 
 pub(super) fn matmul(run: fn(T, T) -> T) -> Entry {
-    let (_, kernel) = binary(run);
-    (AxisRule::Matmul, kernel)
+    with_rule(AxisRule::Matmul, move |op, slots| {
+        run(slots.input(op, 0), slots.input(op, 1))
+    })
 }
 
 /// An operation on spatial axes, those after the first two.

@@ -4,9 +4,11 @@ use burn::backend::Dispatch as D;
 use burn::backend::ir::{ActivationOperationIr as A, ModuleOperationIr as M};
 use burn::backend::ops::{ActivationOps, ModuleOps, UnfoldOptions};
 
-use super::AxisRule;
+use burn_bayes_program::{Binary, Expr, Unary};
+
+use super::{AxisRule, Compiled};
 use super::forms::{
-    Entry, along, binary, convolution, scalar, scalars, spatial, three, transposed_convolution,
+    Entry, along, binary, convolution, number, scalar, scalars, spatial, three, transposed_convolution,
     unary, unknown, with_rule,
 };
 
@@ -33,6 +35,7 @@ pub(super) fn module(op: &M) -> Entry {
                 let (x, scale) = (slots.input(op, 0), slots.input(op, 1));
                 D::layer_norm(x, scale, slots.optional_input(op, 2), epsilon)
             })
+            .compiles(Compiled::Normalise { epsilon })
         }
         M::BatchNorm(op) => {
             let epsilon = op.epsilon.elem();
@@ -41,6 +44,7 @@ pub(super) fn module(op: &M) -> Entry {
                 let (mean, variance) = (slots.input(op, 3), slots.input(op, 4));
                 D::batch_norm(x, scale, shift, mean, variance, epsilon)
             })
+            .compiles(Compiled::Normalise { epsilon })
         }
         M::Conv1d(op) => convolution(op.options.clone().into(), D::conv1d),
         M::Conv2d(op) => convolution(op.options.clone().into(), D::conv2d),
@@ -127,19 +131,56 @@ pub(super) fn module(op: &M) -> Entry {
 
 pub(super) fn activation(op: &A) -> Entry {
     match op {
-        A::Relu(_) => unary(D::relu),
-        A::Gelu(_) => unary(D::gelu),
-        A::Sigmoid(_) => unary(D::sigmoid),
-        A::LogSigmoid(_) => unary(D::log_sigmoid),
-        A::LeakyRelu(op) => scalar(op.rhs, D::leaky_relu),
+        A::Relu(_) => unary(D::relu).unary(Unary::Relu),
+        A::Gelu(_) => unary(D::gelu).map(gelu()),
+        A::Sigmoid(_) => unary(D::sigmoid).unary(Unary::Sigmoid),
+        A::LogSigmoid(_) => unary(D::log_sigmoid).map(log_sigmoid()),
+        A::LeakyRelu(op) => {
+            let entry = scalar(op.rhs, D::leaky_relu);
+            match number(op.rhs) {
+                Some(slope) => entry.map(leaky(slope)),
+                None => entry,
+            }
+        }
         A::HardSigmoid(op) => scalars(op.alpha, op.beta, D::hard_sigmoid),
         A::PRelu(_) => binary(D::prelu),
-        A::Softmax(op) => along(op.axis, D::softmax),
-        A::LogSoftmax(op) => along(op.axis, D::log_softmax),
-        A::Softmin(op) => along(op.axis, D::softmin),
+        A::Softmax(op) => along(op.axis, D::softmax).compiles(Compiled::Softmax {
+            is_log: false,
+            is_negated: false,
+        }),
+        A::LogSoftmax(op) => along(op.axis, D::log_softmax).compiles(Compiled::Softmax {
+            is_log: true,
+            is_negated: false,
+        }),
+        A::Softmin(op) => along(op.axis, D::softmin).compiles(Compiled::Softmax {
+            is_log: false,
+            is_negated: true,
+        }),
         A::ReluBackward(_)
         | A::GeluBackward(_)
         | A::SigmoidBackward(_)
         | A::LogSigmoidBackward(_) => unknown(),
     }
+}
+
+/// x (1 + erf(x / √2)) / 2
+fn gelu() -> Expr {
+    let x = || Expr::Operand(0);
+    let erf = x().mul(Expr::Constant(std::f32::consts::FRAC_1_SQRT_2)).apply(Unary::Erf);
+    let half = Expr::Constant(0.5).mul(Expr::Constant(1.0).add(erf));
+    x().mul(half)
+}
+
+/// min(x, 0) − ln(1 + exp(−|x|))
+fn log_sigmoid() -> Expr {
+    let x = || Expr::Operand(0);
+    let tail = x().apply(Unary::Abs).neg().apply(Unary::Exp).apply(Unary::Log1p);
+    x().neg().apply(Unary::Relu).neg().sub(tail)
+}
+
+/// x where it is positive, else slope · x.
+fn leaky(slope: Expr) -> Expr {
+    let x = || Expr::Operand(0);
+    let is_on = Expr::binary(Binary::GreaterEqual, x(), Expr::Constant(0.0));
+    Expr::select(is_on, x(), x().mul(slope))
 }

@@ -7,6 +7,7 @@
 
 mod axis_rule;
 mod build;
+mod compiled;
 mod forms;
 mod layers;
 mod numeric;
@@ -23,6 +24,7 @@ use crate::memory_use::tensors_bytes;
 
 pub(crate) use axis_rule::{AxisRule, Convolution};
 pub(crate) use build::SlotCount;
+pub(crate) use compiled::Compiled;
 pub(crate) use slots::Slots;
 
 /// A recorded operation.
@@ -38,6 +40,8 @@ pub(crate) struct Operation {
     pub(crate) outputs: Vec<TensorIr>,
     /// The arithmetic; `None` if the operation cannot be replayed.
     kernel: Option<Kernel>,
+    /// How a compiled program evaluates it.
+    pub(crate) compiled: Compiled,
 }
 
 /// Reads an operation's operands from slots, and writes its results there.
@@ -45,13 +49,18 @@ type Kernel = Arc<dyn Fn(&Operation, &mut Slots) + Send + Sync>;
 
 impl From<OperationIr> for Operation {
     fn from(recorded: OperationIr) -> Self {
-        let (axes, kernel) = table::entry(&recorded);
+        let forms::Entry {
+            rule,
+            kernel,
+            compiled,
+        } = table::entry(&recorded);
         Self {
             name: name(&recorded),
-            axes,
+            axes: rule,
             inputs: recorded.inputs().cloned().collect(),
             outputs: recorded.outputs().cloned().collect(),
             kernel,
+            compiled,
         }
     }
 }
@@ -91,7 +100,8 @@ impl Operation {
         let kernel = self.kernel.as_ref();
         let kernel = kernel.map_or(0, |kernel| SHARED + size_of_val(&**kernel));
         let tensors = tensors_bytes(&self.inputs) + tensors_bytes(&self.outputs);
-        SHARED + self.name.capacity() + self.axes.owned_bytes() + tensors + kernel
+        let described = self.axes.owned_bytes() + self.compiled.owned_bytes();
+        SHARED + self.name.capacity() + described + tensors + kernel
     }
 }
 

@@ -5,9 +5,11 @@ use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::tensor::IndexingUpdateOp;
 use burn::backend::{Dispatch as D, DispatchTensor};
 
+use burn_bayes_program::{Binary, Expr};
+
 use super::AxisRule;
 use super::forms::{
-    BOOL, Entry, FLOAT, INT, along, along_to, compare, compare_scalar, create, supported_if, three,
+    BOOL, Entry, FLOAT, INT, along, along_to, compare, compare_scalar, create, number, supported_if, three,
     to_shape, unary_to, unknown, whole_to, with_axes, with_rule,
 };
 
@@ -67,13 +69,20 @@ pub(super) fn base(op: &Base, k: usize) -> Entry {
             with_rule(AxisRule::Mask, move |op, slots| {
                 run(slots.input(op, 0), slots.input(op, 1), slots.input(op, 2))
             })
+            .map(Expr::select(Expr::Operand(1), Expr::Operand(2), Expr::Operand(0)))
         }
         Base::MaskFill(op) => {
             let run = [D::float_mask_fill, D::int_mask_fill, D::bool_mask_fill][k];
             let value = op.value;
-            with_rule(AxisRule::Mask, move |op, slots| {
+            let entry = with_rule(AxisRule::Mask, move |op, slots| {
                 run(slots.input(op, 0), slots.input(op, 1), value.into())
-            })
+            });
+            match number(value) {
+                Some(value) => {
+                    entry.map(Expr::select(Expr::Operand(1), value, Expr::Operand(0)))
+                }
+                None => entry,
+            }
         }
         Base::RepeatDim(op) => {
             let run = [D::float_repeat_dim, D::int_repeat_dim, D::bool_repeat_dim][k];
@@ -90,26 +99,29 @@ pub(super) fn base(op: &Base, k: usize) -> Entry {
             })
         }
         Base::Cast(_) => match k {
-            FLOAT => (AxisRule::Cast, unary_to(D::float_cast).1),
-            INT => (AxisRule::Cast, unary_to(D::int_cast).1),
-            _ => (AxisRule::Cast, None),
+            FLOAT => unary_to(D::float_cast).with_axis_rule(AxisRule::Cast).map(Expr::Operand(0)),
+            INT => unary_to(D::int_cast).with_axis_rule(AxisRule::Cast).map(Expr::Operand(0)),
+            _ => Entry::without_arithmetic(AxisRule::Cast),
         },
         Base::Equal(_) => compare(
             [D::float_equal, D::int_equal, |lhs, rhs, _| {
                 D::bool_equal(lhs, rhs)
             }][k],
-        ),
+        )
+        .binary(Binary::Equal),
         Base::NotEqual(_) => compare(
             [D::float_not_equal, D::int_not_equal, |lhs, rhs, _| {
                 D::bool_not_equal(lhs, rhs)
             }][k],
-        ),
+        )
+        .binary(Binary::NotEqual),
         Base::EqualElem(op) => compare_scalar(
             op.rhs,
             [D::float_equal_elem, D::int_equal_elem, |lhs, rhs, _| {
                 D::bool_equal_elem(lhs, rhs)
             }][k],
-        ),
+        )
+        .scalar(Binary::Equal, op.rhs),
         Base::NotEqualElem(op) => compare_scalar(
             op.rhs,
             [
@@ -117,7 +129,8 @@ pub(super) fn base(op: &Base, k: usize) -> Entry {
                 D::int_not_equal_elem,
                 |lhs, rhs, _| D::bool_not_equal_elem(lhs, rhs),
             ][k],
-        ),
+        )
+        .scalar(Binary::NotEqual, op.rhs),
         Base::All(_) => whole_to([D::float_all, D::int_all, |input, _| D::bool_all(input)][k]),
         Base::Any(_) => whole_to([D::float_any, D::int_any, |input, _| D::bool_any(input)][k]),
         Base::AllDim(op) => along_to(

@@ -8,6 +8,7 @@ use burn::backend::ir::{
     BoolOperationIr as BoolOp, FloatOperationIr as F, IntOperationIr as IntOp, OperationIr,
 };
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+use burn_bayes_program::{Binary, Expr, Unary};
 
 use super::AxisRule;
 use super::forms::{
@@ -39,19 +40,19 @@ pub(super) fn entry(operation: &OperationIr) -> Entry {
 
 fn boolean(op: &BoolOp) -> Entry {
     match op {
-        BoolOp::IntoFloat(_) => unary_to(D::bool_into_float),
-        BoolOp::IntoInt(_) => unary_to(D::bool_into_int),
-        BoolOp::Not(_) => unary(D::bool_not),
-        BoolOp::And(_) => binary(D::bool_and),
-        BoolOp::Or(_) => binary(D::bool_or),
-        BoolOp::Xor(_) => binary(D::bool_xor),
+        BoolOp::IntoFloat(_) => unary_to(D::bool_into_float).map(Expr::Operand(0)),
+        BoolOp::IntoInt(_) => unary_to(D::bool_into_int).map(Expr::Operand(0)),
+        BoolOp::Not(_) => unary(D::bool_not).map(Expr::Constant(1.0).sub(Expr::Operand(0))),
+        BoolOp::And(_) => binary(D::bool_and).binary(Binary::Min),
+        BoolOp::Or(_) => binary(D::bool_or).binary(Binary::Max),
+        BoolOp::Xor(_) => binary(D::bool_xor).binary(Binary::NotEqual),
     }
 }
 
 fn integer(op: &IntOp) -> Entry {
     match op {
-        IntOp::IntoFloat(_) => unary_to(D::int_into_float),
-        IntOp::Matmul(_) => matmul(D::int_matmul),
+        IntOp::IntoFloat(_) => unary_to(D::int_into_float).map(Expr::Operand(0)),
+        IntOp::Matmul(_) => matmul(D::int_matmul).compiled_if(false),
         IntOp::BitwiseAnd(_) => binary(D::bitwise_and),
         IntOp::BitwiseAndScalar(op) => scalar(op.rhs, D::bitwise_and_scalar),
         IntOp::BitwiseOr(_) => binary(D::bitwise_or),
@@ -68,35 +69,35 @@ fn integer(op: &IntOp) -> Entry {
 
 fn float(op: &F) -> Entry {
     match op {
-        F::Exp(_) => unary(D::float_exp),
-        F::Log(_) => unary(D::float_log),
-        F::Log1p(_) => unary(D::float_log1p),
-        F::Erf(_) => unary(D::float_erf),
-        F::Sqrt(_) => unary(D::float_sqrt),
-        F::Recip(_) => unary(D::float_recip),
-        F::Cos(_) => unary(D::float_cos),
-        F::Cosh(_) => unary(D::float_cosh),
-        F::Sin(_) => unary(D::float_sin),
-        F::Sinh(_) => unary(D::float_sinh),
-        F::Tan(_) => unary(D::float_tan),
-        F::Tanh(_) => unary(D::float_tanh),
-        F::ArcCos(_) => unary(D::float_acos),
-        F::ArcCosh(_) => unary(D::float_acosh),
-        F::ArcSin(_) => unary(D::float_asin),
-        F::ArcSinh(_) => unary(D::float_asinh),
-        F::ArcTan(_) => unary(D::float_atan),
-        F::ArcTanh(_) => unary(D::float_atanh),
-        F::ArcTan2(_) => binary(D::float_atan2),
-        F::Round(_) => unary(D::float_round),
-        F::Floor(_) => unary(D::float_floor),
-        F::Ceil(_) => unary(D::float_ceil),
-        F::Trunc(_) => unary(D::float_trunc),
-        F::IntoInt(_) => unary_to(D::float_into_int),
-        F::IsNan(_) => unary_to(D::float_is_nan),
-        F::IsInf(_) => unary_to(D::float_is_inf),
-        F::Powf(_) => binary(D::float_powf),
-        F::PowfScalar(op) => scalar(op.rhs, D::float_powf_scalar),
-        F::Hypot(_) => binary(D::float_hypot),
+        F::Exp(_) => unary(D::float_exp).unary(Unary::Exp),
+        F::Log(_) => unary(D::float_log).unary(Unary::Log),
+        F::Log1p(_) => unary(D::float_log1p).unary(Unary::Log1p),
+        F::Erf(_) => unary(D::float_erf).unary(Unary::Erf),
+        F::Sqrt(_) => unary(D::float_sqrt).unary(Unary::Sqrt),
+        F::Recip(_) => unary(D::float_recip).unary(Unary::Recip),
+        F::Cos(_) => unary(D::float_cos).unary(Unary::Cos),
+        F::Cosh(_) => unary(D::float_cosh).unary(Unary::Cosh),
+        F::Sin(_) => unary(D::float_sin).unary(Unary::Sin),
+        F::Sinh(_) => unary(D::float_sinh).unary(Unary::Sinh),
+        F::Tan(_) => unary(D::float_tan).unary(Unary::Tan),
+        F::Tanh(_) => unary(D::float_tanh).unary(Unary::Tanh),
+        F::ArcCos(_) => unary(D::float_acos).unary(Unary::Acos),
+        F::ArcCosh(_) => unary(D::float_acosh).unary(Unary::Acosh),
+        F::ArcSin(_) => unary(D::float_asin).unary(Unary::Asin),
+        F::ArcSinh(_) => unary(D::float_asinh).unary(Unary::Asinh),
+        F::ArcTan(_) => unary(D::float_atan).unary(Unary::Atan),
+        F::ArcTanh(_) => unary(D::float_atanh).unary(Unary::Atanh),
+        F::ArcTan2(_) => binary(D::float_atan2).binary(Binary::Atan2),
+        F::Round(_) => unary(D::float_round).unary(Unary::Round),
+        F::Floor(_) => unary(D::float_floor).unary(Unary::Floor),
+        F::Ceil(_) => unary(D::float_ceil).unary(Unary::Ceil),
+        F::Trunc(_) => unary(D::float_trunc).unary(Unary::Trunc),
+        F::IntoInt(_) => unary_to(D::float_into_int).unary(Unary::Trunc),
+        F::IsNan(_) => unary_to(D::float_is_nan).unary(Unary::IsNan),
+        F::IsInf(_) => unary_to(D::float_is_inf).unary(Unary::IsInf),
+        F::Powf(_) => binary(D::float_powf).binary(Binary::Pow),
+        F::PowfScalar(op) => scalar(op.rhs, D::float_powf_scalar).scalar(Binary::Pow, op.rhs),
+        F::Hypot(_) => binary(D::float_hypot).binary(Binary::Hypot),
         F::Matmul(_) => matmul(D::float_matmul),
         F::Cross(op) => with_rule(AxisRule::Along(vec![op.dim]), |op, slots| {
             D::float_cross(slots.input(op, 0), slots.input(op, 1), op.axes.axis())
@@ -108,7 +109,7 @@ fn float(op: &F) -> Entry {
                 D::float_grid_sample_2d(input, grid, options.clone().into())
             })
         }
-        F::Random(_) => (AxisRule::Random, None),
+        F::Random(_) => Entry::without_arithmetic(AxisRule::Random),
         F::Quantize(_) | F::Dequantize(_) => unknown(),
     }
 }

@@ -1,0 +1,340 @@
+//! Compiles recordings to programs for the CPU.
+//!
+//! A program evaluates a recording at one set of weights for any number of rows. Draws are loops around it. A
+//! recording with an operation that has no way to be compiled is replayed instead.
+
+mod operations;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use burn::backend::DispatchTensor;
+use burn::module::ParamId;
+use burn_bayes_program::{Given, Program, Value, Workspace};
+
+use crate::axis::ExampleAxis;
+use crate::cpu::HostValues;
+use crate::layout::Layout;
+use crate::memory_use::{MemoryUse, vec_bytes};
+use crate::operation::Operation;
+use crate::parameters::ModuleTensor;
+use crate::plan::Plan;
+use crate::replay::device_of;
+use operations::Values;
+
+/// Where a value that all rows share comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shared {
+    /// The weights of a parameter of the layout.
+    Parameter(usize),
+    /// A tensor of the module, by its number in visiting order.
+    Tensor(usize),
+    /// The factor of the loss in gradients.
+    Seed,
+}
+
+/// What a program computes besides the result of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing.
+    Result,
+    /// The gradients of the mean of the result.
+    MeanGradients,
+}
+
+/// A compiled recording.
+#[derive(Debug)]
+pub(crate) struct CompiledRecording {
+    program: Program,
+    shared: Vec<Shared>,
+    /// Constants with an entry per row, which follow the batch's tensors.
+    row_constants: Vec<Vec<f32>>,
+    /// The parameters that gradients are computed for, in the order of the outputs.
+    parameters: Vec<usize>,
+    /// The trained tensors outside the layout that gradients are computed for.
+    outside: Vec<ParamId>,
+    /// Memory of earlier runs.
+    workspaces: Mutex<Vec<Workspace>>,
+}
+
+/// The results at one draw.
+#[derive(Debug)]
+pub(crate) struct AtDraw {
+    /// The result of the recording, in row-major order.
+    pub(crate) result: Vec<f32>,
+    /// The gradients of the layout's weights, `[D]`.
+    pub(crate) weights: Vec<f32>,
+    pub(crate) outside: HashMap<ParamId, Vec<f32>>,
+}
+
+/// The values of a module and a batch that all draws have in common.
+pub(crate) struct HostInputs {
+    tensors: Vec<Option<HostValues>>,
+    rows: Vec<HostValues>,
+    examples: usize,
+}
+
+impl CompiledRecording {
+    /// Compiles a plan without taps and copies. Fails with the reason.
+    pub(crate) fn new(
+        plan: &Plan,
+        tensors: &[ModuleTensor],
+        inputs: &[DispatchTensor],
+        examples: usize,
+        wanted: Wanted,
+    ) -> Result<Self, String> {
+        let mut values = Values {
+            examples,
+            ..Values::default()
+        };
+        let mut shared = Vec::new();
+        let mut leaves: BTreeMap<usize, Value> = BTreeMap::new();
+        let mut outside: HashMap<ParamId, Value> = HashMap::new();
+        for (number, (tensor, &slot)) in tensors.iter().zip(&plan.module_tensors).enumerate() {
+            let shape = shape_of(&tensor.value);
+            if shape.contains(&0) {
+                return Err("a parameter has no elements".into());
+            }
+            let mut leaf = |source| {
+                shared.push(source);
+                values.graph.shared(&shape)
+            };
+            let value = match (tensor.parameter, tensor.outside) {
+                (Some(parameter), _) => leaves
+                    .entry(parameter)
+                    .or_insert_with(|| leaf(Shared::Parameter(parameter)))
+                    .clone(),
+                (None, Some(id)) => outside
+                    .entry(id)
+                    .or_insert_with(|| leaf(Shared::Tensor(number)))
+                    .clone(),
+                (None, None) => leaf(Shared::Tensor(number)),
+            };
+            values.of.insert(slot, value);
+        }
+        for (&slot, input) in plan.inputs.iter().zip(inputs) {
+            let axis = ExampleAxis::plain(0);
+            let axes = Values::axes_of(&shape_of(input), Some(axis));
+            let axes = axes.ok_or("a tensor of the batch has no elements")?;
+            let value = values.graph.rows(&axes);
+            values.of.insert(slot, value);
+            values.axes.insert(slot, axis);
+        }
+        let row_constants = add_constants(plan, tensors, &mut values)?;
+        for operation in plan.operations() {
+            values
+                .add(operation)
+                .ok_or_else(|| format!("{} cannot be compiled", operation.name))?;
+        }
+        let result = values.of.get(&plan.losses).cloned();
+        let is_of_rows = values.axes.get(&plan.losses) == Some(&ExampleAxis::plain(0));
+        let result = result
+            .filter(|_| is_of_rows)
+            .ok_or("its result does not have an entry for each example")?;
+        let mut outputs = vec![result.clone()];
+        let (mut parameters, mut ids) = (Vec::new(), Vec::new());
+        if wanted == Wanted::MeanGradients {
+            let factor = values.graph.shared(&[1]);
+            shared.push(Shared::Seed);
+            let seed = factor.expanded(result.axes()).ok_or("the loss is not a vector")?;
+            let mut targets: Vec<_> = leaves.values().cloned().collect();
+            targets.extend(outside.values().cloned());
+            let gradients = values.graph.gradients(&result, &seed, &targets);
+            let known = leaves.keys().map(|&parameter| (Some(parameter), None));
+            let known = known.chain(outside.keys().map(|&id| (None, Some(id))));
+            for (gradient, (parameter, id)) in gradients.into_iter().zip(known) {
+                let Some(gradient) = gradient else {
+                    continue;
+                };
+                outputs.push(gradient);
+                parameters.extend(parameter);
+                ids.extend(id);
+            }
+        }
+        let program = Program::new(values.graph, &outputs);
+        let program = program.map_err(|reason| format!("{reason:?}"))?;
+        Ok(Self {
+            program,
+            shared,
+            row_constants,
+            parameters,
+            outside: ids,
+            workspaces: Mutex::default(),
+        })
+    }
+
+    /// The values that runs read. `None` if they are not on the CPU or have other element types.
+    pub(crate) fn inputs(
+        &self,
+        tensors: &[ModuleTensor],
+        inputs: Vec<DispatchTensor>,
+        examples: usize,
+    ) -> Option<HostInputs> {
+        let read: BTreeSet<_> = self
+            .shared
+            .iter()
+            .filter_map(|source| match source {
+                Shared::Tensor(number) => Some(*number),
+                _ => None,
+            })
+            .collect();
+        let tensors = tensors.iter().enumerate().map(|(number, tensor)| {
+            if read.contains(&number) {
+                HostValues::of(tensor.value.clone()).map(Some)
+            } else {
+                Some(None)
+            }
+        });
+        let rows = inputs.into_iter().map(HostValues::of);
+        Some(HostInputs {
+            tensors: tensors.collect::<Option<_>>()?,
+            rows: rows.collect::<Option<_>>()?,
+            examples,
+        })
+    }
+
+    /// Evaluates the recording at the layout's weights.
+    pub(crate) fn run(&self, layout: &Layout, weights: &[f32], inputs: &HostInputs) -> AtDraw {
+        let factor = [1.0 / inputs.examples as f32];
+        let entries = layout.entries();
+        let shared: Vec<&[f32]> = self
+            .shared
+            .iter()
+            .map(|source| match *source {
+                Shared::Parameter(parameter) => {
+                    let entry = &entries[parameter];
+                    &weights[entry.offset..entry.offset + entry.len()]
+                }
+                Shared::Tensor(number) => {
+                    let values = inputs.tensors[number].as_ref();
+                    values.expect("the tensors that are read were kept").values()
+                }
+                Shared::Seed => &factor,
+            })
+            .collect();
+        let rows: Vec<&[f32]> = inputs
+            .rows
+            .iter()
+            .map(HostValues::values)
+            .chain(self.row_constants.iter().map(Vec::as_slice))
+            .collect();
+        let given = Given {
+            shared: &shared,
+            rows: &rows,
+            count: inputs.examples,
+        };
+        let described = self.program.outputs();
+        let mut result = vec![0.0; inputs.examples * described[0].len];
+        let has_gradients = described.len() > 1;
+        let mut gradient = vec![0.0; if has_gradients { layout.len() } else { 0 }];
+        let of_outside = &described[1 + self.parameters.len()..];
+        let mut outside: Vec<Vec<f32>> = of_outside.iter().map(|of| vec![0.0; of.len]).collect();
+        let mut outputs: Vec<&mut [f32]> = vec![&mut result];
+        let mut rest = &mut gradient[..];
+        let mut passed = 0;
+        for &parameter in &self.parameters {
+            let entry = &entries[parameter];
+            let (_, after) = rest.split_at_mut(entry.offset - passed);
+            let (place, after) = after.split_at_mut(entry.len());
+            passed = entry.offset + entry.len();
+            outputs.push(place);
+            rest = after;
+        }
+        outputs.extend(outside.iter_mut().map(Vec::as_mut_slice));
+        let mut memory = self.workspace().pop().unwrap_or_default();
+        self.program.run(given, &mut memory, &mut outputs);
+        self.workspace().push(memory);
+        AtDraw {
+            result,
+            weights: gradient,
+            outside: self.outside.iter().copied().zip(outside).collect(),
+        }
+    }
+
+    fn workspace(&self) -> std::sync::MutexGuard<'_, Vec<Workspace>> {
+        self.workspaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MemoryUse for CompiledRecording {
+    fn bytes(&self) -> usize {
+        let constants = self.row_constants.iter().map(vec_bytes);
+        size_of::<Self>()
+            + self.program.bytes()
+            + vec_bytes(&self.shared)
+            + vec_bytes(&self.parameters)
+            + vec_bytes(&self.outside)
+            + vec_bytes(&self.row_constants)
+            + constants.sum::<usize>()
+    }
+}
+
+/// Whether the tensors are on Burn's CPU backend, with element types that programs have.
+pub(crate) fn on_host(tensors: &[ModuleTensor]) -> bool {
+    let mut tensors = tensors.iter();
+    tensors.all(|tensor| HostValues::of(tensor.value.clone()).is_some())
+}
+
+fn shape_of(tensor: &DispatchTensor) -> Vec<usize> {
+    use burn::backend::TensorMetadata;
+    tensor.shape().to_vec()
+}
+
+/// Adds the constants of a plan. Returns those with an entry per row.
+fn add_constants(
+    plan: &Plan,
+    tensors: &[ModuleTensor],
+    values: &mut Values,
+) -> Result<Vec<Vec<f32>>, String> {
+    let device = device_of(tensors.iter().map(|tensor| &tensor.value));
+    let mut row_constants = Vec::new();
+    for (slot, tensor) in plan.computed_constants(&device) {
+        let shape = shape_of(&tensor);
+        let Some(numbers) = HostValues::of(tensor) else {
+            // It may be one that no other operation reads.
+            continue;
+        };
+        let numbers = numbers.values();
+        let axis = plan.example_constants.get(&slot);
+        let axis = axis.map(|&axis| ExampleAxis::plain(axis));
+        let Some(axes) = Values::axes_of(&shape, axis) else {
+            continue;
+        };
+        let is_even = numbers.iter().all(|number| number.to_bits() == numbers[0].to_bits());
+        let value = if is_even {
+            values.graph.filled(&axes, numbers[0])
+        } else if let Some(ExampleAxis { axis, .. }) = axis {
+            row_constants.push(rows_first(numbers, &shape, axis));
+            values.graph.rows(&axes)
+        } else {
+            values.graph.constant(&shape, numbers.to_vec())
+        };
+        values.of.insert(slot, value);
+        if let Some(axis) = axis {
+            values.axes.insert(slot, axis);
+        }
+    }
+    Ok(row_constants)
+}
+
+/// Numbers of this shape with one axis moved to the front.
+fn rows_first(numbers: &[f32], shape: &[usize], axis: usize) -> Vec<f32> {
+    let inner: usize = shape[axis + 1..].iter().product();
+    let outer: usize = shape[..axis].iter().product();
+    let len = shape[axis];
+    let mut moved = Vec::with_capacity(numbers.len());
+    for row in 0..len {
+        for block in 0..outer {
+            let start = (block * len + row) * inner;
+            moved.extend_from_slice(&numbers[start..start + inner]);
+        }
+    }
+    moved
+}
+
+impl Plan {
+    /// The operations of every replay of a plan without taps and copies.
+    fn operations(&self) -> impl Iterator<Item = &Operation> {
+        self.steps.iter().filter_map(|step| step.operation())
+    }
+}

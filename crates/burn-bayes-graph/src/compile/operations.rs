@@ -1,0 +1,346 @@
+//! Every operation as values of a program's graph.
+
+use std::collections::BTreeMap;
+
+use burn::backend::ir::TensorIr;
+use burn::tensor::Slice;
+use burn_bayes_program::{Axis, Expr, Graph, Unary, Value};
+
+use crate::axis::{ExampleAxis, follow};
+use crate::operation::{AxisRule, Compiled, Operation, slot};
+
+/// The values of the slots, as far as operations were added.
+#[derive(Default)]
+pub(super) struct Values {
+    pub(super) graph: Graph,
+    pub(super) of: BTreeMap<usize, Value>,
+    /// The example axis of the slots that have one.
+    pub(super) axes: BTreeMap<usize, ExampleAxis>,
+    pub(super) examples: usize,
+}
+
+impl Values {
+    fn axis(&self, tensor: &TensorIr) -> Option<ExampleAxis> {
+        self.axes.get(&slot(tensor)).copied()
+    }
+
+    /// The axes of a tensor; `None` if rows cannot be told apart.
+    pub(super) fn axes_of(shape: &[usize], examples: Option<ExampleAxis>) -> Option<Vec<Axis>> {
+        if shape.contains(&0) {
+            return None;
+        }
+        let mut axes: Vec<_> = shape.iter().map(|&len| Axis::fixed(len)).collect();
+        if let Some(ExampleAxis { axis, outer, inner }) = examples {
+            if outer > 1 {
+                return None;
+            }
+            axes[axis] = Axis::rows(inner);
+        }
+        Some(axes)
+    }
+
+    fn value(&self, operation: &Operation, index: usize) -> Option<Value> {
+        self.of.get(&slot(operation.inputs.get(index)?)).cloned()
+    }
+
+    /// Adds an operation; `None` if there is no way to compile it.
+    pub(super) fn add(&mut self, operation: &Operation) -> Option<()> {
+        let has_examples = |input: &TensorIr| self.axis(input).is_some();
+        let examples = if operation.inputs.iter().any(has_examples) {
+            Some(follow(operation, self.examples, |tensor| self.axis(tensor)).ok()?)
+        } else {
+            None
+        };
+        let axes = Self::axes_of(&operation.out().shape, examples)?;
+        let values = self.results(operation, &axes)?;
+        for (out, value) in operation.outputs.iter().zip(values) {
+            let expected = Self::axes_of(&out.shape, examples)?;
+            // A value that is broadcast keeps its axes of length one.
+            self.of.insert(slot(out), value.expanded(&expected)?);
+            if let Some(examples) = examples {
+                self.axes.insert(slot(out), examples);
+            }
+        }
+        Some(())
+    }
+
+    /// The results, whose first has these axes.
+    fn results(&mut self, operation: &Operation, axes: &[Axis]) -> Option<Vec<Value>> {
+        let x = self.value(operation, 0)?;
+        let value = match (&operation.compiled, &operation.axes) {
+            (Compiled::No, _) => return None,
+            (Compiled::Map(formula), _) => {
+                let operands: Option<Vec<_>> = (0..operation.inputs.len())
+                    .map(|index| self.value(operation, index))
+                    .collect();
+                self.graph.map(formula.clone(), &operands?)?
+            }
+            (Compiled::Sum { is_mean }, AxisRule::Along(over)) => {
+                let count: usize = over.iter().map(|&axis| x.axes()[axis].len).product();
+                let sum = self.graph.sum(&x, over);
+                if *is_mean {
+                    self.scaled(&sum, 1.0 / count as f32)?
+                } else {
+                    sum
+                }
+            }
+            (
+                Compiled::Extreme {
+                    is_largest,
+                    is_index,
+                },
+                AxisRule::Along(over),
+            ) => {
+                let index = self.graph.arg_extreme(&x, over[0], *is_largest);
+                if *is_index {
+                    return Some(vec![index]);
+                }
+                let value = self.graph.picked(&x, &index, over[0])?;
+                return Some(vec![value, index]);
+            }
+            (Compiled::Softmax { is_log, is_negated }, AxisRule::Along(over)) => {
+                let x = if *is_negated { self.scaled(&x, -1.0)? } else { x };
+                self.softmax(&x, over[0], *is_log)?
+            }
+            (Compiled::Normalise { epsilon }, AxisRule::LayerNorm) => {
+                self.layer_norm(operation, &x, *epsilon)?
+            }
+            (Compiled::Normalise { epsilon }, _) => self.batch_norm(operation, &x, *epsilon)?,
+            (Compiled::Pad { padding, value }, _) => self.padded(&x, padding, value)?,
+            (_, AxisRule::Reshape) => self.graph.reshaped(&x, axes)?,
+            (_, AxisRule::Permute(order)) => x.permuted(order),
+            (_, AxisRule::Expand) => x.expanded(axes)?,
+            (_, AxisRule::Slice(ranges)) => sliced(&x, ranges, &operation.inputs[0].shape),
+            (_, AxisRule::SliceAssign(ranges)) => {
+                let value = self.value(operation, 1)?;
+                self.slice_assigned(&x, &value, ranges, &operation.inputs[0].shape)?
+            }
+            (_, AxisRule::Flip(over)) => over.iter().fold(x, |x, &axis| {
+                let len = x.axes()[axis].len;
+                x.sliced(axis, len - 1, -1, len)
+            }),
+            (_, AxisRule::Cat(axis)) => {
+                let parts: Option<Vec<_>> = (0..operation.inputs.len())
+                    .map(|index| self.value(operation, index))
+                    .collect();
+                self.concatenated(parts?, *axis, axes)?
+            }
+            (_, AxisRule::Repeat(axis, times)) => {
+                let mut repeated = axes.to_vec();
+                repeated.splice(*axis..=*axis, [Axis::fixed(*times), x.axes()[*axis]]);
+                let repeated = x.inserted(*axis).expanded(&repeated)?;
+                self.graph.reshaped(&repeated, axes)?
+            }
+            (_, AxisRule::Select(axis)) => {
+                let mut index = self.value(operation, 1)?;
+                for _ in axis + 1..x.axes().len() {
+                    index = index.inserted(index.axes().len());
+                }
+                self.graph.picked(&x, &index, *axis)?
+            }
+            (_, AxisRule::Gather(axis)) => {
+                let index = self.value(operation, 1)?;
+                let mut table = x;
+                for (other, to) in index.axes().iter().enumerate() {
+                    if other != *axis && !to.per_row && table.axes()[other].len > to.len {
+                        table = table.sliced(other, 0, 1, to.len);
+                    }
+                }
+                self.graph.picked(&table, &index, *axis)?
+            }
+            (_, AxisRule::Embedding) => {
+                let index = self.value(operation, 1)?;
+                let rank = index.axes().len();
+                let index = index.inserted(rank);
+                let table = (1..rank).fold(x, |table, _| table.inserted(0));
+                self.graph.picked(&table, &index, rank - 1)?
+            }
+            (_, AxisRule::Matmul) => {
+                let right = self.value(operation, 1)?;
+                self.matmul(&x, &right)?
+            }
+            (_, AxisRule::Linear) => {
+                let weight = self.value(operation, 1)?;
+                let product = self.matmul(&x, &weight)?;
+                match self.value(operation, 2) {
+                    Some(bias) => {
+                        let sum = Expr::Operand(0).add(Expr::Operand(1));
+                        self.graph.map(sum, &[product, bias])?
+                    }
+                    None => product,
+                }
+            }
+            _ => return None,
+        };
+        Some(vec![value])
+    }
+
+    fn scaled(&mut self, value: &Value, factor: f32) -> Option<Value> {
+        let scaled = Expr::Operand(0).mul(Expr::Constant(factor));
+        self.graph.map(scaled, std::slice::from_ref(value))
+    }
+
+    /// `[…, m, k]` times `[…, k, n]`.
+    fn matmul(&mut self, left: &Value, right: &Value) -> Option<Value> {
+        let left = left.inserted(left.axes().len());
+        let right = right.inserted(right.axes().len() - 2);
+        let over = left.axes().len().max(right.axes().len()) - 2;
+        let product = self.graph.product(&left, &right, &[over])?;
+        Some(product.removed(over))
+    }
+
+    fn softmax(&mut self, x: &Value, axis: usize, is_log: bool) -> Option<Value> {
+        let index = self.graph.arg_extreme(x, axis, true);
+        let largest = self.graph.picked(x, &index, axis)?;
+        let largest = self.graph.without_gradient(&largest);
+        let shifted = Expr::Operand(0).sub(Expr::Operand(1));
+        let operands = [x.clone(), largest];
+        let powers = self.graph.map(shifted.clone().apply(Unary::Exp), &operands)?;
+        let sum = self.graph.sum(&powers, &[axis]);
+        if is_log {
+            let [x, largest] = operands;
+            let logarithm = Expr::Operand(2).apply(Unary::Log);
+            return self.graph.map(shifted.sub(logarithm), &[x, largest, sum]);
+        }
+        let quotient = Expr::Operand(0).div(Expr::Operand(1));
+        self.graph.map(quotient, &[powers, sum])
+    }
+
+    fn layer_norm(&mut self, operation: &Operation, x: &Value, epsilon: f64) -> Option<Value> {
+        let last = x.axes().len() - 1;
+        let share = 1.0 / x.axes()[last].len as f32;
+        let sum = self.graph.sum(x, &[last]);
+        let centred = Expr::Operand(0).sub(Expr::Operand(1).mul(Expr::Constant(share)));
+        let centred = self.graph.map(centred, &[x.clone(), sum])?;
+        let square = Expr::Operand(0).mul(Expr::Operand(0));
+        let squares = self.graph.map(square, std::slice::from_ref(&centred))?;
+        let variance = self.graph.sum(&squares, &[last]);
+        let deviation = Expr::Operand(1)
+            .mul(Expr::Constant(share))
+            .add(Expr::Constant(epsilon as f32))
+            .apply(Unary::Sqrt);
+        let normal = Expr::Operand(0).div(deviation);
+        let normal = self.graph.map(normal, &[centred, variance])?;
+        let scale = self.value(operation, 1)?;
+        let scaled = Expr::Operand(0).mul(Expr::Operand(1));
+        match self.value(operation, 2) {
+            Some(shift) => {
+                let shifted = scaled.add(Expr::Operand(2));
+                self.graph.map(shifted, &[normal, scale, shift])
+            }
+            None => self.graph.map(scaled, &[normal, scale]),
+        }
+    }
+
+    fn batch_norm(&mut self, operation: &Operation, x: &Value, epsilon: f64) -> Option<Value> {
+        // [C] → [C, 1, …]
+        let rank = x.axes().len();
+        let channel = |index| {
+            let value = self.value(operation, index)?;
+            Some((2..rank).fold(value, |value, _| value.inserted(value.axes().len())))
+        };
+        let (scale, shift) = (channel(1)?, channel(2)?);
+        let (mean, variance) = (channel(3)?, channel(4)?);
+        let deviation = Expr::Operand(1).add(Expr::Constant(epsilon as f32)).apply(Unary::Sqrt);
+        let factor = Expr::Operand(0).div(deviation);
+        let factor = self.graph.map(factor, &[scale, variance])?;
+        let normal = Expr::Operand(0)
+            .sub(Expr::Operand(1))
+            .mul(Expr::Operand(2))
+            .add(Expr::Operand(3));
+        self.graph.map(normal, &[x.clone(), mean, factor, shift])
+    }
+
+    fn padded(&mut self, x: &Value, padding: &[(usize, usize)], value: &Expr) -> Option<Value> {
+        let padded = self.graph.padded(x, padding);
+        if *value == Expr::Constant(0.0) {
+            return Some(padded);
+        }
+        let inside = self.mask(&padded, |axis, index| {
+            let (before, after) = padding[axis];
+            (before..padded.axes()[axis].len - after).contains(&index)
+        });
+        let filled = Expr::select(Expr::Operand(1), Expr::Operand(0), value.clone());
+        self.graph.map(filled, &[padded, inside])
+    }
+
+    /// One where all indices of an element are inside, else zero. The axis of rows is inside.
+    fn mask(&mut self, like: &Value, is_inside: impl Fn(usize, usize) -> bool) -> Value {
+        let lens: Vec<_> = like
+            .axes()
+            .iter()
+            .map(|axis| if axis.per_row { 1 } else { axis.len })
+            .collect();
+        let count = lens.iter().product();
+        let element = |mut number: usize| {
+            let mut all = true;
+            for axis in (0..lens.len()).rev() {
+                let index = number % lens[axis];
+                number /= lens[axis];
+                all &= like.axes()[axis].per_row || is_inside(axis, index);
+            }
+            f32::from(u8::from(all))
+        };
+        let values = (0..count).map(element).collect();
+        self.graph.constant(&lens, values)
+    }
+
+    fn slice_assigned(
+        &mut self,
+        x: &Value,
+        value: &Value,
+        ranges: &[Slice],
+        shape: &[usize],
+    ) -> Option<Value> {
+        let mut padding = vec![(0, 0); shape.len()];
+        for (axis, range) in ranges.iter().enumerate() {
+            if x.axes()[axis].per_row {
+                continue;
+            }
+            if range.step != 1 {
+                return None;
+            }
+            let range = range.to_range(shape[axis]);
+            padding[axis] = (range.start, shape[axis] - range.end);
+        }
+        let mut axes = x.axes().to_vec();
+        for (axis, (before, after)) in axes.iter_mut().zip(&padding) {
+            axis.len -= before + after;
+        }
+        let value = value.expanded(&axes)?;
+        let placed = self.graph.padded(&value, &padding);
+        let inside = self.mask(&placed, |axis, index| {
+            let (before, after) = padding[axis];
+            (before..shape[axis] - after).contains(&index)
+        });
+        let chosen = Expr::select(Expr::Operand(2), Expr::Operand(1), Expr::Operand(0));
+        self.graph.map(chosen, &[x.clone(), placed, inside])
+    }
+
+    fn concatenated(&mut self, parts: Vec<Value>, axis: usize, axes: &[Axis]) -> Option<Value> {
+        // Parts that are the same for all rows are repeated.
+        let parts: Option<Vec<_>> = parts
+            .into_iter()
+            .map(|part| {
+                let mut full = axes.to_vec();
+                full[axis] = part.axes()[axis];
+                part.expanded(&full)
+            })
+            .collect();
+        Some(self.graph.concatenated(&parts?, axis))
+    }
+}
+
+fn sliced(x: &Value, ranges: &[Slice], shape: &[usize]) -> Value {
+    let mut value = x.clone();
+    for (axis, range) in ranges.iter().enumerate() {
+        if x.axes()[axis].per_row {
+            continue;
+        }
+        let len = range.output_size(shape[axis]);
+        let bounds = range.to_range(shape[axis]);
+        let start = if range.step < 0 { bounds.end - 1 } else { bounds.start };
+        value = value.sliced(axis, start, range.step, len);
+    }
+    value
+}

@@ -1,0 +1,420 @@
+//! Programs, and how they run.
+
+use burn_bayes_kernels::{
+    Matrix, Route as KernelRoute, StripMemory, Strided, Target, add_picked, arg_extreme, map_strided, matmul, pick,
+};
+
+use crate::graph::{Graph, Route, Value};
+use crate::product::{Loop, ProductLoops};
+use crate::schedule::{Buffer, Instruction, Place, Schedule, Unsupported, schedule};
+use crate::shape::{Axis, View};
+
+/// A list of instructions over fixed memory, for any number of rows.
+#[derive(Clone, Debug)]
+pub struct Program {
+    schedule: Schedule,
+    /// The number of rows of a block.
+    block: usize,
+    outputs: Vec<Output>,
+}
+
+/// A result of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The number of elements, or that for each row.
+    pub len: usize,
+    /// Whether there is an entry for every row.
+    pub per_row: bool,
+}
+
+/// The values that a run reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// The values that are the same for all rows.
+    pub shared: &'a [&'a [f32]],
+    /// The values with an entry for every row.
+    pub rows: &'a [&'a [f32]],
+    /// The number of rows.
+    pub count: usize,
+}
+
+/// The memory of a run, for one program.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    buffers: Vec<Vec<f32>>,
+    strips: StripMemory,
+}
+
+/// The memory of a block in bytes, of which there is as much in a core's second-level cache.
+const BLOCK_BYTES: usize = 384 << 10;
+/// The fewest and the most rows of a block.
+const BLOCK_ROWS: [usize; 2] = [1, 256];
+
+impl Program {
+    /// A program for these values of a graph.
+    pub fn new(mut graph: Graph, outputs: &[Value]) -> Result<Self, Unsupported> {
+        let mut nodes = Vec::with_capacity(outputs.len());
+        for output in outputs {
+            let whole = View::whole(output.axes());
+            let is_whole = output.view.is_same(&whole)
+                && graph.nodes[output.node].axes == whole.axes
+                && !graph.is_leaf(output.node);
+            nodes.push(if is_whole {
+                output.node
+            } else {
+                graph.copied(output.clone()).node
+            });
+        }
+        let described = nodes.iter().map(|&node| {
+            let node = &graph.nodes[node];
+            Output {
+                len: crate::shape::elements(&node.axes),
+                per_row: node.is_per_row(),
+            }
+        });
+        let outputs = described.collect();
+        let schedule = schedule(&graph, &nodes)?;
+        let row_len: usize = schedule.buffers.iter().map(Buffer::row_len).sum();
+        let block = BLOCK_BYTES / size_of::<f32>() / row_len.max(1);
+        Ok(Self {
+            schedule,
+            block: block.clamp(BLOCK_ROWS[0], BLOCK_ROWS[1]),
+            outputs,
+        })
+    }
+
+    /// The results, in the order of [`new`](Self::new).
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// The memory of the program, and of a run of it, in bytes.
+    pub fn bytes(&self) -> usize {
+        /// A generous size of an instruction with what it owns.
+        const INSTRUCTION: usize = 1024;
+        let buffer = |buffer: &Buffer| match buffer {
+            Buffer::Shared(len) => *len,
+            Buffer::Rows(len) => self.block * len,
+            Buffer::Constant(values) => values.len(),
+            Buffer::GivenShared { .. } | Buffer::GivenRows { .. } => 0,
+        };
+        let numbers: usize = self.schedule.buffers.iter().map(buffer).sum();
+        numbers * size_of::<f32>() + (self.instructions() + self.schedule.buffers.len()) * INSTRUCTION
+    }
+
+    /// The number of rows that are computed together.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// The number of instructions.
+    pub fn instructions(&self) -> usize {
+        let Schedule {
+            before,
+            rows,
+            after,
+            ..
+        } = &self.schedule;
+        before.len() + rows.len() + after.len()
+    }
+
+    /// Computes the results into `outputs`, one slice for each.
+    ///
+    /// # Panics
+    ///
+    /// If a given value or an output has another length than the program, or an index is out of bounds.
+    pub fn run(&self, given: Given<'_>, memory: &mut Workspace, outputs: &mut [&mut [f32]]) {
+        self.prepare(given, memory, outputs);
+        let Schedule {
+            before,
+            rows,
+            after,
+            ..
+        } = &self.schedule;
+        self.run_all(before, given, memory, 0..0);
+        let mut first = 0;
+        while first < given.count {
+            let last = given.count.min(first + self.block);
+            self.run_all(rows, given, memory, first..last);
+            self.export(memory, outputs, first..last);
+            first = last;
+        }
+        self.run_all(after, given, memory, 0..0);
+        for (number, output) in self.outputs.iter().enumerate() {
+            if !output.per_row {
+                let buffer = self.schedule.outputs[number];
+                outputs[number].copy_from_slice(&memory.buffers[buffer][..output.len]);
+            }
+        }
+    }
+
+    fn prepare(&self, given: Given<'_>, memory: &mut Workspace, outputs: &[&mut [f32]]) {
+        let rows = self.block.min(given.count);
+        memory.buffers.resize(self.schedule.buffers.len(), Vec::new());
+        for (buffer, memory) in self.schedule.buffers.iter().zip(&mut memory.buffers) {
+            let len = match buffer {
+                Buffer::Shared(len) => *len,
+                Buffer::Rows(len) => rows * len,
+                Buffer::GivenShared { number, len } => {
+                    assert_eq!(given.shared[*number].len(), *len, "shared value {number}");
+                    0
+                }
+                Buffer::GivenRows { number, len } => {
+                    let found = given.rows[*number].len();
+                    assert_eq!(found, given.count * len, "value {number} of the rows");
+                    0
+                }
+                Buffer::Constant(_) => 0,
+            };
+            if memory.len() < len {
+                memory.resize(len, 0.0);
+            }
+        }
+        assert_eq!(outputs.len(), self.outputs.len(), "the number of outputs");
+        for (output, found) in self.outputs.iter().zip(outputs) {
+            let rows = if output.per_row { given.count } else { 1 };
+            assert_eq!(found.len(), rows * output.len, "the length of an output");
+        }
+    }
+
+    fn export(
+        &self,
+        memory: &Workspace,
+        outputs: &mut [&mut [f32]],
+        rows: std::ops::Range<usize>,
+    ) {
+        for (number, output) in self.outputs.iter().enumerate() {
+            if output.per_row {
+                let buffer = self.schedule.outputs[number];
+                let to = &mut outputs[number][rows.start * output.len..rows.end * output.len];
+                to.copy_from_slice(&memory.buffers[buffer][..to.len()]);
+            }
+        }
+    }
+
+    fn run_all(
+        &self,
+        instructions: &[Instruction],
+        given: Given<'_>,
+        memory: &mut Workspace,
+        rows: std::ops::Range<usize>,
+    ) {
+        let mut block = Block {
+            buffers: &self.schedule.buffers,
+            given,
+            memory,
+            rows,
+        };
+        for instruction in instructions {
+            block.run(instruction);
+        }
+    }
+}
+
+impl Buffer {
+    fn row_len(&self) -> usize {
+        match self {
+            Self::Rows(len) | Self::GivenRows { len, .. } => *len,
+            _ => 0,
+        }
+    }
+}
+
+/// The execution of instructions on a block of rows.
+struct Block<'a> {
+    buffers: &'a [Buffer],
+    given: Given<'a>,
+    memory: &'a mut Workspace,
+    rows: std::ops::Range<usize>,
+}
+
+/// The lengths of axes on a block.
+struct Lens([usize; 8], usize);
+
+impl Lens {
+    fn as_slice(&self) -> &[usize] {
+        &self.0[..self.1]
+    }
+}
+
+impl Block<'_> {
+    fn lens(&self, axes: &[Axis]) -> Lens {
+        let mut lens = Lens([1; 8], axes.len());
+        for (len, axis) in lens.0.iter_mut().zip(axes) {
+            *len = self.len(*axis);
+        }
+        lens
+    }
+
+    fn len(&self, axis: Axis) -> usize {
+        if axis.per_row {
+            axis.len * self.rows.len()
+        } else {
+            axis.len
+        }
+    }
+
+    fn data(&self, buffer: usize) -> &[f32] {
+        match &self.buffers[buffer] {
+            Buffer::Shared(_) | Buffer::Rows(_) => &self.memory.buffers[buffer],
+            Buffer::GivenShared { number, .. } => self.given.shared[*number],
+            Buffer::GivenRows { number, len } => {
+                &self.given.rows[*number][self.rows.start * len..self.rows.end * len]
+            }
+            Buffer::Constant(values) => values,
+        }
+    }
+
+    fn operand<'a>(&'a self, place: &'a Place) -> Strided<'a> {
+        Strided {
+            data: self.data(place.buffer),
+            offset: place.offset,
+            strides: &place.strides,
+            is_linear: place.is_linear,
+        }
+    }
+
+    fn run(&mut self, instruction: &Instruction) {
+        match instruction {
+            Instruction::Zero(buffer) => {
+                let len = match self.buffers[*buffer] {
+                    Buffer::Rows(len) => len * self.rows.len(),
+                    _ => self.memory.buffers[*buffer].len(),
+                };
+                self.memory.buffers[*buffer][..len].fill(0.0);
+            }
+            Instruction::Map {
+                steps,
+                axes,
+                operands,
+                target,
+                is_added,
+            } => {
+                let lens = self.lens(axes);
+                let mut out = std::mem::take(&mut self.memory.buffers[target.buffer]);
+                let mut strips = std::mem::take(&mut self.memory.strips);
+                let empty = Strided {
+                    data: &[],
+                    offset: 0,
+                    strides: &[],
+                    is_linear: false,
+                };
+                let mut strided = [empty; 16];
+                for (strided, place) in strided.iter_mut().zip(operands) {
+                    *strided = self.operand(place);
+                }
+                let to = Target {
+                    data: &mut out,
+                    offset: target.offset,
+                    strides: &target.strides,
+                    is_linear: target.is_linear,
+                    is_added: *is_added,
+                };
+                let strided = &strided[..operands.len()];
+                map_strided(steps, lens.as_slice(), strided, to, &mut strips);
+                self.memory.strips = strips;
+                self.memory.buffers[target.buffer] = out;
+            }
+            Instruction::Product {
+                loops,
+                buffers,
+                is_added,
+            } => self.product(loops, *buffers, *is_added),
+            Instruction::Arg {
+                axes,
+                of,
+                window,
+                is_largest,
+                target,
+            } => {
+                let lens = self.lens(axes);
+                let len = lens.as_slice().iter().product();
+                let mut out = std::mem::take(&mut self.memory.buffers[*target]);
+                let of = self.operand(of);
+                arg_extreme(&of, lens.as_slice(), window, *is_largest, &mut out[..len]);
+                self.memory.buffers[*target] = out;
+            }
+            Instruction::Pick {
+                axes,
+                table,
+                index,
+                route,
+                target,
+            } => {
+                let lens = self.lens(axes);
+                let len = lens.as_slice().iter().product();
+                let mut out = std::mem::take(&mut self.memory.buffers[*target]);
+                let (table, index) = (self.operand(table), self.operand(index));
+                pick(&table, &index, route.kernel(), lens.as_slice(), &mut out[..len]);
+                self.memory.buffers[*target] = out;
+            }
+            Instruction::AddPicked {
+                axes,
+                values,
+                index,
+                route,
+                target,
+            } => {
+                let lens = self.lens(axes);
+                let mut out = std::mem::take(&mut self.memory.buffers[target.buffer]);
+                let (values, index) = (self.operand(values), self.operand(index));
+                let to = Target {
+                    data: &mut out,
+                    offset: target.offset,
+                    strides: &target.strides,
+                    is_linear: false,
+                    is_added: true,
+                };
+                add_picked(&values, &index, route.kernel(), lens.as_slice(), to);
+                self.memory.buffers[target.buffer] = out;
+            }
+        }
+    }
+
+    fn product(&mut self, loops: &ProductLoops, [left, right, target]: [usize; 3], is_added: bool) {
+        let mut out = std::mem::take(&mut self.memory.buffers[target]);
+        let sizes = [loops.m, loops.n, loops.k].map(|one| self.len(one.axis));
+        let (left, right) = (self.data(left), self.data(right));
+        let others: Vec<(usize, [isize; 3])> = loops
+            .others
+            .iter()
+            .map(|one: &Loop| (self.len(one.axis), one.strides))
+            .collect();
+        let repeats: usize = others.iter().map(|(len, _)| len).product();
+        for repeat in 0..repeats {
+            let mut places = loops.offsets.map(|offset| offset as isize);
+            let mut rest = repeat;
+            for (len, strides) in others.iter().rev() {
+                let index = (rest % len) as isize;
+                rest /= len;
+                for (place, stride) in places.iter_mut().zip(strides) {
+                    *place += index * stride;
+                }
+            }
+            let at = |side: usize, rows: Loop, columns: Loop| Matrix {
+                offset: places[side] as usize,
+                strides: [rows.strides[side], columns.strides[side]],
+            };
+            matmul(
+                sizes,
+                (left, at(0, loops.m, loops.k)),
+                (right, at(1, loops.k, loops.n)),
+                (&mut out, at(2, loops.m, loops.n)),
+                is_added,
+            );
+        }
+        self.memory.buffers[target] = out;
+    }
+}
+
+impl Route {
+    fn kernel(&self) -> KernelRoute<'_> {
+        match self {
+            Self::Listed(distances) => KernelRoute::Listed(distances),
+            Self::Even { stride, count } => KernelRoute::Even {
+                stride: *stride,
+                count: *count,
+            },
+        }
+    }
+}
