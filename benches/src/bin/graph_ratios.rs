@@ -1,9 +1,9 @@
-//! The cost of per-example gradients relative to a mean gradient; of draws in one pass relative to
+//! The cost of per-example gradients and of a compiled mean gradient relative to a mean gradient by Burn; of draws in one pass relative to
 //! draws one by one, in prediction, in VIFA steps and in SLANG's gradients; and of the checks of
 //! recordings in a training. All are timed in turns.
 //!
 //! ```text
-//! cargo run --profile bench --bin graph_ratios -- mlp lora lenet resnet32 prediction small-prediction training draws self-check
+//! cargo run --profile bench --bin graph_ratios -- small mlp lora lenet resnet32 prediction small-prediction training draws self-check
 //! ```
 #![allow(clippy::print_stdout, reason = "a program's report")]
 
@@ -13,7 +13,9 @@ use std::sync::Arc;
 use burn::module::{Lora, Module, ModuleDisplay, ParamGroup};
 use burn::tensor::{Device, Distribution, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::graph::{CapturedForward, CapturedModel, ExampleBatch, ExampleGradients, Layout};
+use burn_bayes::graph::{
+    CapturedForward, CapturedLoss, CapturedModel, ExampleBatch, ExampleGradients, Layout,
+};
 use burn_bayes::likelihood::MixDraws;
 use burn_bayes::methods::{Averaging, MeanStage, Slang};
 use burn_bayes::{
@@ -33,6 +35,7 @@ const RANK: usize = 8;
 fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let known = [
+        "small",
         "mlp",
         "lora",
         "lenet",
@@ -49,6 +52,14 @@ fn main() -> Result<(), String> {
     let device = Device::default();
     device.seed(0);
     let wants = |word: &str| words.is_empty() || words.iter().any(|given| given == word);
+    if wants("small") {
+        let model = MlpClassifier::new(&[13, 50, 2], &device);
+        let batch = classification_batch(10, 13, 2, &device);
+        gradients("13-50-2, M = 10", model, batch, 200);
+        let model = MlpClassifier::new(&[64, 50, 10], &device);
+        let batch = classification_batch(1437, 64, 10, &device);
+        gradients("64-50-10, M = 1437", model, batch, 25);
+    }
     if wants("mlp") {
         let model = MlpClassifier::new(&[784, 400, 400, 10], &device);
         let batch = classification_batch(64, 784, 10, &device);
@@ -189,6 +200,11 @@ where
 {
     let layout = Arc::new(Layout::new(&model, &ParamGroup::all()).expect("the model has weights"));
     let captured = CapturedModel::new(layout.clone(), |model: &N, batch: B| model.losses(batch));
+    let mean = CapturedLoss::new(layout.clone(), |model: &N, batch: B| model.losses(batch));
+    let at_weights: Tensor<2> = layout
+        .flatten(&model)
+        .expect("the layout is the model's")
+        .unsqueeze();
     let trained = model.clone().train();
     let examples = captured
         .example_gradients(&model, &batch)
@@ -208,6 +224,10 @@ where
             ("one mean gradient", &mut || {
                 let gradients = trained.losses(batch.clone()).mean().backward();
                 black_box(gradients);
+            }),
+            ("the same, compiled", &mut || {
+                let gradients = mean.gradients(&model, at_weights.clone(), &batch);
+                black_box(gradients.expect("the loss can be recorded"));
             }),
             ("gradients, factored", &mut || {
                 black_box(evaluate());

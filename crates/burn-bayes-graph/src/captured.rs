@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cpu::Scratch;
+use crate::compile::{CompiledRecording, Wanted, on_host, said};
+use crate::cpu::{HostValues, Scratch};
 use crate::layout::{Layout, LayoutEntry};
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -21,7 +22,7 @@ use crate::looped::{Direct, looped_rows};
 use crate::memo::{CAPACITY, Cached, Key, Memo};
 use crate::parameters::{ModuleTensor, module_tensors, parameters_of};
 use crate::plan::{Failure, Plan, plan};
-use crate::replay::{Player, device_of};
+use crate::replay::{Player, Replay, device_of};
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
 use crate::self_check::{Found, Largest, check_examples};
 use crate::stop_gradient::check_gradients;
@@ -136,7 +137,10 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         examples: usize,
     ) -> Result<ExampleLosses> {
         let tensors = module_tensors(model, &self.layout);
-        let (losses, mut sum) = self.replayed(player, tensors, batch, examples);
+        let (losses, mut sum) = match self.run(player, model, None, batch, examples)? {
+            Some(replay) => self.summed(&player.plan, replay, 1, examples),
+            None => self.replayed(player, tensors, batch, examples),
+        };
         let looped = &player.plan.looped;
         if !looped.is_empty() {
             let (_, rows) = looped_rows(&*self.loss, model, batch, examples, &self.layout, looped)?;
@@ -170,6 +174,21 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     ) -> Result<ExampleLosses> {
         let examples = examples_of(batch)?;
         let key = Key::new(model, batch, draws.len());
+        if draws.len() > 1 {
+            let alone = self.player(model, batch, &key.with_draws(1))?;
+            let compiled =
+                alone.filter(|player| player.is_compiled() && player.plan.looped.is_empty());
+            if let Some(player) = compiled {
+                let stacked = Tensor::stack(draws.to_vec(), 0);
+                checked(&self.layout, &stacked)?;
+                if let Some(replay) = self.run(&player, model, Some(stacked), batch, examples)? {
+                    let (losses, sum) = self.summed(&player.plan, replay, draws.len(), examples);
+                    let all = self.finished(losses, sum);
+                    self.compare(&player, &key, model, draws, batch, &all)?;
+                    return Ok(all);
+                }
+            }
+        }
         if let Some(player) = self.draw_player(model, batch, &key)? {
             let mut tensors = module_tensors(model, &self.layout);
             let stacked = Tensor::stack(draws.to_vec(), 0);
@@ -177,19 +196,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             insert(&mut tensors, &self.layout, &stacked);
             let (losses, sum) = self.replayed(&player, tensors, batch, examples);
             let all = self.finished(losses, sum);
-            if self.is_checked {
-                player.count_use(&key, |of| {
-                    // A different draw at each comparison.
-                    let draw = of.time as usize % draws.len();
-                    let found = Found {
-                        all: &all,
-                        first: draw * examples,
-                        examples,
-                        of,
-                    };
-                    self.check(model, draws[draw].clone(), batch, found)
-                })?;
-            }
+            self.compare(&player, &key, model, draws, batch, &all)?;
             return Ok(all);
         }
         let sets = draws.iter().map(|draw| {
@@ -206,6 +213,57 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             losses: Tensor::cat(losses, 0),
             gradients: ExampleGradients::joined(gradients),
         })
+    }
+
+    /// Compares the results at these draws with the loss itself, at some of the calls.
+    fn compare(
+        &self,
+        player: &Cached<Player>,
+        key: &Key,
+        model: &M,
+        draws: &[Tensor<1>],
+        batch: &B,
+        all: &ExampleLosses,
+    ) -> Result<()> {
+        if !self.is_checked {
+            return Ok(());
+        }
+        let examples = all.gradients.count() / draws.len();
+        player.count_use(key, |of| {
+            // A different draw at each comparison.
+            let draw = of.time as usize % draws.len();
+            let found = Found {
+                all,
+                first: draw * examples,
+                examples,
+                of,
+            };
+            self.check(model, draws[draw].clone(), batch, found)
+        })
+    }
+
+    /// The results of the plan's program at these draws, `[S, D]`, or at the model's weights. `None` if there is none.
+    fn run(
+        &self,
+        player: &Player,
+        model: &M,
+        draws: Option<Tensor<2>>,
+        batch: &B,
+        examples: usize,
+    ) -> Result<Option<Replay>> {
+        if !player.is_compiled() {
+            return Ok(None);
+        }
+        let draws = match draws {
+            Some(draws) => draws,
+            None => self.layout.flatten(model)?.unsqueeze(),
+        };
+        let Some(draws) = HostValues::of(draws.without_autodiff().into_dispatch()) else {
+            return Ok(None);
+        };
+        let tensors = module_tensors(model, &self.layout);
+        let draws = (&*self.layout, draws.values());
+        Ok(player.run(draws, &tensors, Inputs::of(batch), examples, &self.scratch))
     }
 
     /// The losses and gradients by one backward pass per example: exact for every model, and slow.
@@ -291,7 +349,8 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
                         paths.join(", ")
                     );
                 }
-                Ok(Some(Player::new(plan)))
+                let program = self.compiled(model, batch, &plan)?;
+                Ok(Some(Player::new(plan).with_program(program)))
             }
             Err(Failure::Single) => Ok(None),
             Err(Failure::Loop(reason)) => {
@@ -303,6 +362,17 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             }
             Err(Failure::Refused(error)) => Err(error),
         }
+    }
+
+    /// The plan as a program, if it can be compiled for the device of the model.
+    fn compiled(&self, model: &M, batch: &B, plan: &Plan) -> Result<Option<CompiledRecording>> {
+        let tensors = module_tensors(model, &self.layout);
+        if !on_host(&tensors) {
+            return Ok(None);
+        }
+        let (examples, inputs) = (examples_of(batch)?, Inputs::of(batch));
+        let program = CompiledRecording::new(plan, &tensors, &inputs, examples, Wanted::Taps);
+        Ok(said(program))
     }
 
     fn planned(&self, model: &M, batch: &B) -> std::result::Result<Plan, Failure> {
@@ -336,12 +406,23 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         batch: &B,
         examples: usize,
     ) -> (Tensor<1>, GradientSum<'_>) {
-        let plan = &player.plan;
         let replay = player.replay(tensors, Inputs::of(batch));
-        let all = examples * plan.draws.unwrap_or(1);
-        let of_all = |value: DynTensor, axis, rank| match plan.draws {
-            None => value,
-            Some(draws) => value.with_draws_as_examples(axis, rank, draws, examples),
+        let draws = player.plan.draws.unwrap_or(1);
+        self.summed(&player.plan, replay, draws, examples)
+    }
+
+    /// The losses, and the gradients of a replay's taps and copies.
+    fn summed(
+        &self,
+        plan: &Plan,
+        replay: Replay,
+        draws: usize,
+        examples: usize,
+    ) -> (Tensor<1>, GradientSum<'_>) {
+        let all = examples * draws;
+        let of_all = |value: DynTensor, axis, rank| match draws {
+            1 => value,
+            draws => value.with_draws_as_examples(axis, rank, draws, examples),
         };
         let losses: Tensor<1> = replay.losses.reshape(&[all]).typed();
         let mut sum = GradientSum::new(&self.layout, losses.device());

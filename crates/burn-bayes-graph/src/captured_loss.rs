@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Once};
 
 use crate::capture::record_examples;
-use crate::compile::{AtDraw, CompiledRecording, HostInputs, Wanted, on_host};
+use crate::compile::{CompiledRecording, HostInputs, Wanted, on_host, said};
 use crate::cpu::HostValues;
 use crate::layout::{Layout, LayoutEntry};
 use crate::lower::lowered;
@@ -43,8 +43,9 @@ pub struct DrawGradients {
 
 /// The mean loss of a model over a batch, as a recorded graph that is vectorised over draws of the weights.
 ///
-/// One forward pass evaluates the loss at all draws, and one backward pass gives the gradient at each. The
-/// loss is recorded in inference mode, at the first batch of each shape and number of draws: dropout is off,
+/// On the CPU the loss and its gradient are compiled, and draws are evaluated one after the other, large ones in
+/// parallel. Elsewhere, and for a loss that cannot be compiled, one forward pass evaluates the loss at all draws, and one
+/// backward pass gives the gradient at each. The loss is recorded in inference mode, at the first batch of each shape and number of draws: dropout is off,
 /// and batch norm uses its running statistics.
 ///
 /// ```
@@ -119,9 +120,9 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
 
     /// The gradients at every draw, for `draws` of shape `[S, D]`. `None` if the draws need separate passes.
     ///
-    /// This is the case for a loss that cannot be recorded, for an operation that cannot be vectorised, and
-    /// for replicas that average their gradients; each reason is logged once. A batch of one example is not
-    /// recorded either.
+    /// This is the case for a loss that cannot be recorded, for an operation that can neither be compiled nor be
+    /// vectorised, and for replicas that average their gradients; each reason is logged once. A batch of one example is
+    /// not recorded, and a single draw is evaluated only by a compiled loss.
     ///
     /// # Errors
     ///
@@ -150,6 +151,9 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
                 self.compare(&program, &key, model, &draws, batch, &gradients)?;
                 return Ok(Some(gradients));
             }
+        }
+        if count == 1 {
+            return Ok(None);
         }
         let Some(player) = self.player(model, batch, &tensors, &key, examples)? else {
             return Ok(None);
@@ -221,7 +225,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
                 let wanted = Wanted::MeanGradients;
                 CompiledRecording::new(&plan, tensors, &inputs, examples, wanted)
             });
-            Ok(program.map_err(|reason| eprintln!("UNCOMPILED {reason}")).ok())
+            Ok(said(program))
         })
     }
 
@@ -237,17 +241,20 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         let device = draws.device();
         let weights = HostValues::of(draws.clone().without_autodiff().into_dispatch());
         let weights = weights.expect("the draws are on the device of the batch");
-        let all = weights.values().chunks_exact(len.max(1));
-        let all: Vec<AtDraw> = all.map(|weights| program.run(&self.layout, weights, inputs)).collect();
+        let all = program.at_draws(&self.layout, weights.values(), inputs);
         let examples = all[0].result.len();
-        let losses = all.iter().flat_map(|at| at.result.iter().copied()).collect();
+        let losses = all
+            .iter()
+            .flat_map(|at| at.result.iter().copied())
+            .collect();
         let losses = TensorData::new(losses, [count, examples]);
         let mut outside: HashMap<ParamId, Vec<f32>> = HashMap::new();
         let mut pieces = Vec::with_capacity(count);
         for at in all {
             let gradient = Tensor::<1>::from_data(TensorData::new(at.weights, [len]), &device);
             let entries = self.layout.entries().iter();
-            let of_entry = |entry: &LayoutEntry| gradient.clone().narrow(0, entry.offset, entry.len());
+            let of_entry =
+                |entry: &LayoutEntry| gradient.clone().narrow(0, entry.offset, entry.len());
             pieces.push(entries.map(of_entry).collect());
             for (id, values) in at.outside {
                 match outside.entry(id) {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use crate::layout::Layout;
 use burn::module::Module;
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 
-use crate::batch::{ExampleBatch, Inputs};
-use crate::capture::{Recording, record};
+use crate::batch::{ExampleBatch, Inputs, examples_of};
+use crate::capture::{Recording, record_examples};
 use crate::compare::values;
+use crate::compile::{CompiledRecording, Wanted, on_host, said};
+use crate::cpu::HostValues;
 use crate::dyn_tensor::DynTensor;
 use crate::error::{Kind, Result};
 use crate::lower::lowered;
@@ -24,8 +26,9 @@ use crate::vectorize::vectorize_draws;
 
 /// The forward pass of a model, recorded and vectorised over draws of the weights.
 ///
-/// Values that do not depend on the weights are computed once for all draws. One pass takes as many draws as
-/// fit into a processor's cache. A network for which two draws do not fit is evaluated one draw at a time,
+/// On the CPU the recording is compiled, and draws are evaluated one after the other. Elsewhere, and for a recording that
+/// cannot be compiled, values that do not depend on the weights are computed once for all draws. One pass takes as many
+/// draws as fit into a processor's cache. A network for which two draws do not fit is evaluated one draw at a time,
 /// which is then faster. A model with an operation that cannot be vectorised is evaluated one draw at a time
 /// too, and the operation's name is logged once. The forward pass is recorded in inference mode.
 ///
@@ -49,6 +52,9 @@ pub struct CapturedForward<M, B> {
     layout: Arc<Layout>,
     forward: Arc<Forward<M, B>>,
     recordings: Memo<Recorded>,
+    /// Compiled forward passes, for one draw at a time.
+    programs: Memo<CompiledRecording>,
+    /// Forward passes that cannot be compiled, for several draws.
     players: Memo<Player>,
     is_checked: bool,
 }
@@ -105,7 +111,8 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Self {
             layout,
             forward: Arc::new(forward),
-            recordings: Memo::new(CAPACITY / 2),
+            recordings: Memo::new(CAPACITY / 4),
+            programs: Memo::new(CAPACITY / 4),
             players: Memo::new(CAPACITY / 2),
             is_checked: true,
         }
@@ -113,7 +120,8 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
 
     #[cfg(test)]
     pub(crate) fn with_capacity(mut self, bytes: usize) -> Self {
-        self.recordings = Memo::new(bytes / 2);
+        self.recordings = Memo::new(bytes / 4);
+        self.programs = Memo::new(bytes / 4);
         self.players = Memo::new(bytes / 2);
         self
     }
@@ -134,6 +142,9 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     pub fn outputs(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = checked(&self.layout, &draws)?;
         let key = Key::new(model, batch, count);
+        if let Some(outputs) = self.compiled(model, &draws, batch, &key)? {
+            return Ok(outputs);
+        }
         let at_a_time = self.draws_per_pass(model, batch, &key)?.min(count);
         if at_a_time == 1 {
             return self.looped(model, draws, batch);
@@ -146,17 +157,94 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Ok(Tensor::cat(passes.collect::<Result<_>>()?, 0))
     }
 
-    /// The number of draws in one pass for such a batch: at least one.
-    ///
-    /// It is also one if the model cannot be vectorised.
-    pub fn draws_that_fit(&self, model: &M, batch: &B) -> Result<usize> {
-        self.draws_per_pass(model, batch, &Key::new(model, batch, 1))
+    /// Whether [`outputs`](Self::outputs) is faster than a loop over draws for such a batch: if the model can be compiled,
+    /// or one pass takes several draws.
+    pub fn is_faster(&self, model: &M, batch: &B) -> Result<bool> {
+        let key = Key::new(model, batch, 1);
+        let is_compiled = self.program(model, batch, &key)?.is_some();
+        Ok(is_compiled || self.draws_per_pass(model, batch, &key)? > 1)
     }
 
     /// The output at every draw in one pass, whatever its size.
     pub fn in_one_pass(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = checked(&self.layout, &draws)?;
         self.pass(model, draws, batch, &Key::new(model, batch, count))
+    }
+
+    /// The output at every draw by a program. `None` if there is none, or for a batch that it cannot read.
+    fn compiled(
+        &self,
+        model: &M,
+        draws: &Tensor<2>,
+        batch: &B,
+        key: &Key,
+    ) -> Result<Option<Tensor<3>>> {
+        let Some(program) = self.program(model, batch, key)? else {
+            return Ok(None);
+        };
+        let examples = examples_of(batch)?;
+        let tensors = module_tensors(model, &self.layout);
+        let inputs = program.inputs(&tensors, Inputs::of(batch), examples);
+        let values = HostValues::of(draws.clone().without_autodiff().into_dispatch());
+        let (Some(inputs), Some(values)) = (inputs, values) else {
+            return Ok(None);
+        };
+        let results = program.results(&self.layout, values.values(), &inputs);
+        let shape = [
+            key.draws(),
+            examples,
+            results.len() / key.draws() / examples,
+        ];
+        let results = TensorData::new(results, shape);
+        let outputs = Tensor::from_data(results, &draws.device().inner());
+        self.compare(&program, key, model, draws, batch, &outputs)?;
+        Ok(Some(outputs))
+    }
+
+    fn program(
+        &self,
+        model: &M,
+        batch: &B,
+        key: &Key,
+    ) -> Result<Option<Cached<CompiledRecording>>> {
+        self.programs.get(&key.with_draws(1), || {
+            let tensors = module_tensors(model, &self.layout);
+            let examples = examples_of(batch)?;
+            if examples == 1 || !on_host(&tensors) {
+                return Ok(None);
+            }
+            let Some(recorded) = self.recorded(model, batch, &key.with_draws(1))? else {
+                return Ok(None);
+            };
+            let recording = lowered(recorded.recording.clone(), &parameters_of(&tensors));
+            let program = Plan::untapped(recording).and_then(|plan| {
+                let inputs = Inputs::of(batch);
+                CompiledRecording::new(&plan, &tensors, &inputs, examples, Wanted::Result)
+            });
+            Ok(said(program))
+        })
+    }
+
+    /// Compares the outputs with those of the model itself, at some of the calls.
+    fn compare<V>(
+        &self,
+        cached: &Cached<V>,
+        key: &Key,
+        model: &M,
+        draws: &Tensor<2>,
+        batch: &B,
+        outputs: &Tensor<3>,
+    ) -> Result<()> {
+        if !self.is_checked {
+            return Ok(());
+        }
+        cached.count_use(key, |of| {
+            // A different draw at each comparison.
+            let draw = of.time as usize % key.draws();
+            let alone = self.looped(model, draws.clone().narrow(0, draw, 1), batch)?;
+            let found = outputs.clone().narrow(0, draw, 1);
+            check_values("the output", &values(&found), &values(&alone), of.largest)
+        })
     }
 
     fn draws_per_pass(&self, model: &M, batch: &B, key: &Key) -> Result<usize> {
@@ -176,15 +264,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         insert(&mut tensors, &self.layout, &draws);
         let outputs = player.outputs(tensors, Inputs::of(batch));
         let outputs: Tensor<3> = DynTensor::new(outputs).typed();
-        if self.is_checked {
-            player.count_use(key, |of| {
-                // A different draw at each comparison.
-                let draw = of.time as usize % key.draws();
-                let alone = self.looped(model, draws.clone().narrow(0, draw, 1), batch)?;
-                let found = outputs.clone().narrow(0, draw, 1);
-                check_values("the output", &values(&found), &values(&alone), of.largest)
-            })?;
-        }
+        self.compare(&player, key, model, &draws, batch, &outputs)?;
         Ok(outputs)
     }
 
@@ -210,7 +290,9 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         self.recordings.get(key, || {
             self.layout.check(model)?;
             let forward = |model: &M, batch| (self.forward)(model, batch);
-            Ok(match record(model, &self.layout, batch, &forward) {
+            let examples = examples_of(batch)?;
+            let recorded = record_examples(model, &self.layout, batch, examples, &forward);
+            Ok(match recorded {
                 Ok(recording) => {
                     let results = recording.operations.iter().flat_map(|op| &op.outputs);
                     let results = results.map(|out| out.shape.num_elements());

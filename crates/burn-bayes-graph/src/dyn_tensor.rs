@@ -1,10 +1,11 @@
 //! Tensors with a rank that is known only at run time.
 
 use burn::backend::ops::{FloatTensorOps, IntTensorOps, PadMode};
-use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor, TensorMetadata};
+use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor, TensorMetadata};
 use burn::tensor::{Int, Shape, Slice, Tensor, TensorData};
 
 use crate::axis::ExampleAxis;
+use crate::cpu::Scratch;
 use crate::view::{gather_starts, row_major};
 
 /// A tensor without autodiff.
@@ -143,6 +144,42 @@ impl DynTensor {
     pub(crate) fn typed<const R: usize>(self) -> Tensor<R> {
         assert_eq!(self.rank(), R, "the rank of a tensor");
         Tensor::from_dispatch(self.0)
+    }
+
+    /// A vector of numbers, whose memory returns to `scratch`.
+    pub(crate) fn from_host(values: Vec<f32>, scratch: &Scratch, device: &DispatchDevice) -> Self {
+        #[cfg(feature = "flex")]
+        {
+            let _ = device;
+            let len = values.len();
+            Self::new(crate::cpu::lent(values, [len], scratch).into_dispatch())
+        }
+        #[cfg(not(feature = "flex"))]
+        {
+            let _ = scratch;
+            let len = values.len();
+            Self(Dispatch::float_from_data(
+                TensorData::new(values, [len]),
+                device,
+            ))
+        }
+    }
+
+    /// A vector with the values of `draws` draws, each of this shape with the axis `rows` moved to the front, as a tensor
+    /// of this shape; with a leading axis of draws if there are several.
+    pub(crate) fn with_rows_moved(self, draws: usize, shape: &[usize], rows: usize) -> Self {
+        let mut first = shape.to_vec();
+        let len = first.remove(rows);
+        first.insert(0, len);
+        let mut order: Vec<_> = (1..shape.len()).collect();
+        order.insert(rows, 0);
+        if draws > 1 {
+            first.insert(0, draws);
+            order = std::iter::once(0)
+                .chain(order.into_iter().map(|axis| axis + 1))
+                .collect();
+        }
+        self.reshape(&first).permute(&order)
     }
 
     /// The values of an integer tensor.

@@ -72,6 +72,29 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
         })
     }
 
+    /// As [`tracked`](Self::tracked), at weights whose last bits differ: otherwise for every `number`.
+    pub(crate) fn near(&'a self, number: usize) -> Result<Tracked<'a, M, B, F>> {
+        /// A few units in the last place.
+        const CHANGE: f32 = 4.0 * f32::EPSILON;
+        let factor = |index: usize| {
+            let mixed =
+                (index + 1).wrapping_mul(0x9e37_79b9) ^ (number + 1).wrapping_mul(0x85eb_ca6b);
+            match (mixed >> 16).is_multiple_of(2) {
+                true => 1.0 + CHANGE,
+                false => 1.0 - CHANGE,
+            }
+        };
+        let [len] = self.weights.dims();
+        let factors: Vec<f32> = (0..len).map(factor).collect();
+        let weights = self.weights.clone();
+        let factors = Tensor::<1>::from_data(&*factors, &weights.device()).cast(weights.dtype());
+        let model = self.origin.clone().freeze();
+        Ok(Tracked {
+            direct: self,
+            model: self.layout.write_leaves(model, weights * factors)?,
+        })
+    }
+
     /// The losses of all examples at once.
     pub(crate) fn whole(&self) -> Tensor<1> {
         (self.loss)(&self.model, self.batch.clone()).without_autodiff()

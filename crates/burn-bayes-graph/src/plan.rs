@@ -109,11 +109,26 @@ impl Tap {
         self.operation.out().shape.num_dims()
     }
 
+    /// The operand that is not the weight, at one draw.
+    fn operand(&self) -> &TensorIr {
+        let mut inputs = self.operation.inputs.iter();
+        let operand = inputs.find(|input| slot(input) == self.input);
+        operand.expect("a tap is made for an operand")
+    }
+
+    /// The shape of the input at one draw.
+    pub(crate) fn input_shape(&self) -> &[usize] {
+        &self.operand().shape
+    }
+
     /// The rank of the input at one draw.
     pub(crate) fn input_rank(&self) -> usize {
-        let mut inputs = self.operation.inputs.iter();
-        let input = inputs.find(|input| slot(input) == self.input);
-        input.map_or(0, |input| input.shape.num_dims())
+        self.input_shape().len()
+    }
+
+    /// Whether the input is of numbers, not of indices.
+    pub(crate) fn reads_floats(&self) -> bool {
+        self.operand().dtype.is_float()
     }
 
     /// The slots that inserting the leaf reads.

@@ -6,7 +6,10 @@ use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor, TensorMetadata};
 use burn::tensor::TensorData;
 
+use crate::compile::CompiledRecording;
+use crate::cpu::Scratch;
 use crate::dyn_tensor::DynTensor;
+use crate::layout::Layout;
 use crate::memory_use::MemoryUse;
 use crate::operation::{Slots, slot};
 use crate::parameters::ModuleTensor;
@@ -39,6 +42,8 @@ struct Forward {
 #[derive(Debug)]
 pub(crate) struct Player {
     pub(crate) plan: Plan,
+    /// The plan as a program, if it can be compiled.
+    program: Option<CompiledRecording>,
     /// The constants on the device of the last replay.
     constants: Mutex<Option<(DispatchDevice, Filled)>>,
 }
@@ -50,8 +55,34 @@ impl Player {
     pub(crate) fn new(plan: Plan) -> Self {
         Self {
             plan,
+            program: None,
             constants: Mutex::default(),
         }
+    }
+
+    /// With this program for the plan.
+    pub(crate) fn with_program(self, program: Option<CompiledRecording>) -> Self {
+        Self { program, ..self }
+    }
+
+    /// Whether the plan is compiled.
+    pub(crate) fn is_compiled(&self) -> bool {
+        self.program.is_some()
+    }
+
+    /// Evaluates the losses and the gradients at the leaves, at one or several draws of the layout's weights, by the
+    /// program. `None` if there is none, or for a batch that it cannot read.
+    pub(crate) fn run(
+        &self,
+        (layout, draws): (&Layout, &[f32]),
+        tensors: &[ModuleTensor],
+        inputs: Vec<DispatchTensor>,
+        examples: usize,
+        scratch: &Scratch,
+    ) -> Option<Replay> {
+        let program = self.program.as_ref()?;
+        let read = program.inputs(tensors, inputs.clone(), examples)?;
+        Some(program.replay(&self.plan, (layout, draws), &read, &inputs, scratch))
     }
 
     /// Evaluates the losses and the gradients at the leaves, for the tensors of a module and of a batch.
@@ -141,7 +172,8 @@ impl Player {
 
 impl MemoryUse for Player {
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.plan.owned_bytes()
+        let program = self.program.as_ref().map_or(0, MemoryUse::bytes);
+        size_of::<Self>() + self.plan.owned_bytes() + program
     }
 }
 

@@ -207,6 +207,33 @@ mod tests {
         assert!(plus.is_nan() && minus.is_nan());
     }
 
+    /// The largest error of `function` in units in the last place, at an even sample of all numbers.
+    fn worst_units(function: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64) -> f64 {
+        let numbers = (0..=u32::MAX).step_by(4093).map(f32::from_bits);
+        numbers.fold(0.0, |worst: f64, x| {
+            let (value, exact) = (function(x), exact(f64::from(x)));
+            let nearest = exact as f32;
+            if value.to_bits() == nearest.to_bits() || (value.is_nan() && nearest.is_nan()) {
+                return worst;
+            }
+            let unit = exact.abs().max(f64::from(f32::MIN_POSITIVE)) * f64::from(f32::EPSILON);
+            let error = (f64::from(value) - exact).abs() / unit;
+            assert!(error.is_finite(), "{value} at {x}, not {exact}");
+            worst.max(error)
+        })
+    }
+
+    #[test]
+    fn functions_of_any_number_are_accurate() {
+        assert!(worst_units(exp, f64::exp) <= 2.0);
+        assert!(worst_units(ln, f64::ln) <= 2.0);
+        assert!(worst_units(tanh, f64::tanh) <= 3.0);
+        // Below, results are no normal numbers.
+        let from = |x: f64| x.max(-87.0);
+        let exact = |x: f64| 1.0 / (1.0 + (-from(x)).exp());
+        assert!(worst_units(|x| sigmoid(from(x.into()) as f32), exact) <= 3.0);
+    }
+
     /// All bit patterns within 2¹² of both ends, and an even sample between.
     fn patterns() -> impl Iterator<Item = u32> {
         (0..4096)

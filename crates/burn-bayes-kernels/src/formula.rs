@@ -144,7 +144,12 @@ pub(crate) type Registers = Vec<[f32; STRIP]>;
 
 /// Evaluates the steps on `len` elements. The last step writes to `out`.
 #[inline(always)]
-pub(crate) fn evaluate(steps: &[Step], operands: &[Lane<'_>], registers: &mut Registers, out: &mut [f32]) {
+pub(crate) fn evaluate(
+    steps: &[Step],
+    operands: &[Lane<'_>],
+    registers: &mut Registers,
+    out: &mut [f32],
+) {
     let len = out.len();
     let Some((last, before)) = steps.split_last() else {
         return;
@@ -157,7 +162,12 @@ pub(crate) fn evaluate(steps: &[Step], operands: &[Lane<'_>], registers: &mut Re
 }
 
 #[inline(always)]
-fn lane<'a>(input: Input, operands: &[Lane<'a>], known: &'a [[f32; STRIP]], len: usize) -> Lane<'a> {
+fn lane<'a>(
+    input: Input,
+    operands: &[Lane<'a>],
+    known: &'a [[f32; STRIP]],
+    len: usize,
+) -> Lane<'a> {
     match input {
         Input::Operand(index) => operands[index],
         Input::Step(index) => Lane::Each(&known[index][..len]),

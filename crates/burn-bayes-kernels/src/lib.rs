@@ -40,7 +40,7 @@ pub use precision_step::{MeanStep, PrecisionOut, PrecisionStep, mean_step, preci
 pub use product::weighted_product;
 pub use scale::scale;
 pub use strided::{
-    Route, StripMemory, Strided, Target, add_picked, arg_extreme, map_strided, pick,
+    Route, Strided, StripMemory, Target, add_picked, arg_extreme, map_strided, pick,
 };
 pub use vifa_gradient::{DrawGradient, GradientSummary, VifaGradient, VifaState, vifa_gradient};
 

@@ -2,6 +2,9 @@
 
 use gemm::{Parallelism, gemm};
 
+/// The number of multiplications from which on several threads share a product.
+const PARALLEL: usize = 1 << 21;
+
 /// A matrix in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix {
@@ -53,6 +56,11 @@ pub fn matmul(
             && out_at.fits([m, n], out.len()),
         "a matrix of a product of {m}×{k} and {k}×{n} reaches beyond its memory"
     );
+    // A thread computes whole elements, so that the number of threads does not change them.
+    let parallelism = match m * n * k >= PARALLEL {
+        true => Parallelism::Rayon(0),
+        false => Parallelism::None,
+    };
     // SAFETY: `fits` was asked for each of the three matrices, and `out` overlaps neither operand, because it is
     // borrowed exclusively.
     unsafe {
@@ -75,7 +83,84 @@ pub fn matmul(
             false,
             false,
             false,
-            Parallelism::None,
+            parallelism,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(seed: usize, len: usize) -> Vec<f32> {
+        (0..len)
+            .map(|i| ((i * 37 + seed * 11) % 19) as f32 - 9.0)
+            .collect()
+    }
+
+    #[test]
+    fn the_product_is_that_of_three_loops() {
+        // Miri is a thousand times slower.
+        let largest = if cfg!(miri) { 5 } else { 140 };
+        for [m, n, k] in [[1, 1, 1], [3, 5, 2], [17, 1, 33], [largest, largest, 120]] {
+            let k = k.min(largest);
+            let (left, right) = (numbers(1, m * k), numbers(2, k * n));
+            for is_added in [false, true] {
+                let mut out = numbers(3, m * n + 1);
+                let before = out.clone();
+                // The left matrix is transposed, and the first number of `out` does not belong to it.
+                let at = |offset, strides| Matrix { offset, strides };
+                matmul(
+                    [m, n, k],
+                    (&left, at(0, [1, m as isize])),
+                    (&right, at(0, [n as isize, 1])),
+                    (&mut out, at(1, [n as isize, 1])),
+                    is_added,
+                );
+                assert_eq!(out[0], before[0]);
+                for i in 0..m {
+                    for j in 0..n {
+                        // Small integers: sums are exact.
+                        let sum: f32 = (0..k).map(|l| left[l * m + i] * right[l * n + j]).sum();
+                        let known = if is_added { before[1 + i * n + j] } else { 0.0 };
+                        assert_eq!(out[1 + i * n + j], sum + known, "[{i}, {j}]");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_matrix_beyond_its_memory_is_refused() {
+        let refused = |strides: [isize; 2], offset: usize| {
+            let (left, right) = (vec![1.0; 6], vec![1.0; 12]);
+            let product = || {
+                matmul(
+                    [2, 4, 3],
+                    (
+                        &left,
+                        Matrix {
+                            offset: 0,
+                            strides: [3, 1],
+                        },
+                    ),
+                    (&right, Matrix { offset, strides }),
+                    (
+                        &mut [0.0; 8],
+                        Matrix {
+                            offset: 0,
+                            strides: [4, 1],
+                        },
+                    ),
+                    false,
+                );
+            };
+            std::panic::catch_unwind(product).is_err()
+        };
+        assert!(!refused([4, 1], 0));
+        assert!(!refused([-4, 1], 8));
+        assert!(refused([4, 1], 1));
+        assert!(refused([-4, 1], 7));
+        assert!(refused([isize::MAX, 1], 0));
     }
 }

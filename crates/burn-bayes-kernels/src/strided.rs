@@ -77,7 +77,10 @@ fn run(
     memory: &mut StripMemory,
 ) {
     const MOST: usize = 16;
-    assert!(operands.len() <= MOST, "a formula has at most {MOST} operands");
+    assert!(
+        operands.len() <= MOST,
+        "a formula has at most {MOST} operands"
+    );
     let total: usize = lens.iter().product();
     let StripMemory {
         registers,
@@ -378,7 +381,9 @@ pub fn add_picked(
         let data = &mut *target.data;
         for_runs(lens, target.strides, target.offset, done, len, |run| {
             let mut place = run.place as isize;
-            let pairs = added[run.first..][..run.len].iter().zip(&picked[run.first..]);
+            let pairs = added[run.first..][..run.len]
+                .iter()
+                .zip(&picked[run.first..]);
             for (value, index) in pairs {
                 data[place as usize + route.distance(*index)] += value;
                 place += run.stride;

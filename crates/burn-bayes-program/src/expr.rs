@@ -1,5 +1,6 @@
 //! Expressions of scalars, their derivatives, and their translation to the steps of a formula.
 
+use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::sync::Arc;
 
 use burn_bayes_kernels::{Binary, Input, Step, Unary};
@@ -17,6 +18,46 @@ pub enum Expr {
     Binary(Binary, Arc<Expr>, Arc<Expr>),
     /// The second expression where the first is not zero, else the third.
     Select(Arc<Expr>, Arc<Expr>, Arc<Expr>),
+}
+
+impl Add for Expr {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self::binary(Binary::Add, self, other)
+    }
+}
+
+impl Sub for Expr {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self::binary(Binary::Sub, self, other)
+    }
+}
+
+impl Mul for Expr {
+    type Output = Self;
+
+    fn mul(self, other: Self) -> Self {
+        Self::binary(Binary::Mul, self, other)
+    }
+}
+
+impl Div for Expr {
+    type Output = Self;
+
+    fn div(self, other: Self) -> Self {
+        Self::binary(Binary::Div, self, other)
+    }
+}
+
+impl Neg for Expr {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        Self::unary(Unary::Neg, self)
+    }
 }
 
 impl Expr {
@@ -46,32 +87,6 @@ impl Expr {
     /// The second expression where the first is not zero, else the third.
     pub fn select(mask: Self, chosen: Self, other: Self) -> Self {
         Self::Select(mask.into(), chosen.into(), other.into())
-    }
-
-    /// The sum of two expressions.
-    pub fn add(self, other: Self) -> Self {
-        Self::binary(Binary::Add, self, other)
-    }
-
-    /// The difference of two expressions.
-    pub fn sub(self, other: Self) -> Self {
-        Self::binary(Binary::Sub, self, other)
-    }
-
-    /// The product of two expressions.
-    pub fn mul(self, other: Self) -> Self {
-        Self::binary(Binary::Mul, self, other)
-    }
-
-    /// The quotient of two expressions.
-    pub fn div(self, other: Self) -> Self {
-        Self::binary(Binary::Div, self, other)
-    }
-
-    /// The negative.
-    #[must_use]
-    pub fn neg(self) -> Self {
-        Self::unary(Unary::Neg, self)
     }
 
     /// A function of the expression.
@@ -138,7 +153,12 @@ impl Expr {
 
     /// The gradients with respect to `count` operands, given the gradient of the result: `None` where
     /// it is zero. `result` stands for the value of this expression.
-    pub(crate) fn gradients(&self, count: usize, gradient: &Self, result: &Self) -> Vec<Option<Self>> {
+    pub(crate) fn gradients(
+        &self,
+        count: usize,
+        gradient: &Self,
+        result: &Self,
+    ) -> Vec<Option<Self>> {
         let mut gradients = vec![None; count];
         self.pull_back(gradient.clone(), result, &mut gradients);
         gradients
@@ -149,7 +169,7 @@ impl Expr {
             Self::Operand(index) => {
                 let sum = &mut gradients[*index];
                 *sum = Some(match sum.take() {
-                    Some(sum) => sum.add(dy),
+                    Some(sum) => sum + dy,
                     None => dy,
                 });
             }
@@ -220,36 +240,36 @@ fn unary_rule(function: Unary, x: &Expr, y: &Expr, dy: Expr) -> Option<Expr> {
     let one = || Constant(1.0);
     let x = || x.clone();
     let y = || y.clone();
-    let square = |of: Expr| of.clone().mul(of);
+    let square = |of: Expr| of.clone() * of;
     Some(match function {
-        Unary::Neg => dy.neg(),
-        Unary::Abs => dy.mul(x().apply(Unary::Sign)),
-        Unary::Exp => dy.mul(y()),
-        Unary::Log => dy.div(x()),
-        Unary::Log1p => dy.div(one().add(x())),
-        Unary::Sqrt => dy.div(Constant(2.0).mul(y())),
-        Unary::Recip => dy.mul(square(y())).neg(),
+        Unary::Neg => -dy,
+        Unary::Abs => dy * x().apply(Unary::Sign),
+        Unary::Exp => dy * y(),
+        Unary::Log => dy / x(),
+        Unary::Log1p => dy / (one() + x()),
+        Unary::Sqrt => dy / (Constant(2.0) * y()),
+        Unary::Recip => -(dy * square(y())),
         Unary::Relu => {
             let is_on = Expr::binary(Binary::Greater, y(), Constant(0.0));
             Expr::select(is_on, dy, Constant(0.0))
         }
-        Unary::Tanh => dy.mul(one().sub(square(y()))),
-        Unary::Sigmoid => dy.mul(y()).mul(one().sub(y())),
+        Unary::Tanh => dy * (one() - square(y())),
+        Unary::Sigmoid => dy * y() * (one() - y()),
         Unary::Erf => {
-            let bell = square(x()).neg().apply(Unary::Exp);
-            dy.mul(Constant(std::f32::consts::FRAC_2_SQRT_PI)).mul(bell)
+            let bell = (-square(x())).apply(Unary::Exp);
+            dy * Constant(std::f32::consts::FRAC_2_SQRT_PI) * bell
         }
-        Unary::Sin => dy.mul(x().apply(Unary::Cos)),
-        Unary::Cos => dy.mul(x().apply(Unary::Sin)).neg(),
-        Unary::Tan => dy.mul(one().add(square(y()))),
-        Unary::Sinh => dy.mul(x().apply(Unary::Cosh)),
-        Unary::Cosh => dy.mul(x().apply(Unary::Sinh)),
-        Unary::Asin => dy.div(one().sub(square(x())).apply(Unary::Sqrt)),
-        Unary::Acos => dy.div(one().sub(square(x())).apply(Unary::Sqrt)).neg(),
-        Unary::Atan => dy.div(one().add(square(x()))),
-        Unary::Asinh => dy.div(one().add(square(x())).apply(Unary::Sqrt)),
-        Unary::Acosh => dy.div(square(x()).sub(one()).apply(Unary::Sqrt)),
-        Unary::Atanh => dy.div(one().sub(square(x()))),
+        Unary::Sin => dy * x().apply(Unary::Cos),
+        Unary::Cos => -(dy * x().apply(Unary::Sin)),
+        Unary::Tan => dy * (one() + square(y())),
+        Unary::Sinh => dy * x().apply(Unary::Cosh),
+        Unary::Cosh => dy * x().apply(Unary::Sinh),
+        Unary::Asin => dy / (one() - square(x())).apply(Unary::Sqrt),
+        Unary::Acos => -(dy / (one() - square(x())).apply(Unary::Sqrt)),
+        Unary::Atan => dy / (one() + square(x())),
+        Unary::Asinh => dy / (one() + square(x())).apply(Unary::Sqrt),
+        Unary::Acosh => dy / (square(x()) - one()).apply(Unary::Sqrt),
+        Unary::Atanh => dy / (one() - square(x())),
         Unary::Sign
         | Unary::Floor
         | Unary::Ceil
@@ -269,12 +289,7 @@ fn binary_rule(
     dy: &Expr,
 ) -> (Option<Expr>, Option<Expr>) {
     use Expr::Constant;
-    let (a, b, y, dy) = (
-        || a.clone(),
-        || b.clone(),
-        || y.clone(),
-        || dy.clone(),
-    );
+    let (a, b, y, dy) = (|| a.clone(), || b.clone(), || y.clone(), || dy.clone());
     let chosen = |mask: Expr| {
         let zero = || Constant(0.0);
         (
@@ -284,37 +299,34 @@ fn binary_rule(
     };
     match function {
         Binary::Add => (Some(dy()), Some(dy())),
-        Binary::Sub => (Some(dy()), Some(dy().neg())),
-        Binary::Mul => (Some(dy().mul(b())), Some(dy().mul(a()))),
-        Binary::Div => (Some(dy().div(b())), Some(dy().mul(y()).div(b()).neg())),
+        Binary::Sub => (Some(dy()), Some(-dy())),
+        Binary::Mul => (Some(dy() * b()), Some(dy() * a())),
+        Binary::Div => (Some(dy() / b()), Some(-(dy() * y() / b()))),
         Binary::Rem => {
-            let quotient = a().div(b()).apply(Unary::Floor);
-            (Some(dy()), Some(dy().mul(quotient).neg()))
+            let quotient = (a() / b()).apply(Unary::Floor);
+            (Some(dy()), Some(-(dy() * quotient)))
         }
         Binary::Pow => {
             let slope = match b() {
                 Constant(exponent) => {
-                    Constant(exponent).mul(Expr::binary(Binary::Pow, a(), Constant(exponent - 1.0)))
+                    Constant(exponent) * Expr::binary(Binary::Pow, a(), Constant(exponent - 1.0))
                 }
                 b => {
-                    let less = b.clone().sub(Constant(1.0));
-                    b.mul(Expr::binary(Binary::Pow, a(), less))
+                    let less = b.clone() - Constant(1.0);
+                    b * Expr::binary(Binary::Pow, a(), less)
                 }
             };
-            let to_exponent = dy().mul(y()).mul(a().apply(Unary::Log));
-            (Some(dy().mul(slope)), Some(to_exponent))
+            let to_exponent = dy() * y() * a().apply(Unary::Log);
+            (Some(dy() * slope), Some(to_exponent))
         }
         Binary::Atan2 => {
-            let square = a().mul(a()).add(b().mul(b()));
+            let square = a() * a() + b() * b();
             (
-                Some(dy().mul(b()).div(square.clone())),
-                Some(dy().mul(a()).div(square).neg()),
+                Some(dy() * b() / square.clone()),
+                Some(-(dy() * a() / square)),
             )
         }
-        Binary::Hypot => (
-            Some(dy().mul(a()).div(y())),
-            Some(dy().mul(b()).div(y())),
-        ),
+        Binary::Hypot => (Some(dy() * a() / y()), Some(dy() * b() / y())),
         Binary::Max => chosen(Expr::binary(Binary::GreaterEqual, a(), b())),
         Binary::Min => chosen(Expr::binary(Binary::GreaterEqual, b(), a())),
         Binary::Greater

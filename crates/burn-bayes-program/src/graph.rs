@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use burn_bayes_kernels::Unary;
+
 use crate::expr::Expr;
 use crate::shape::{Axis, View, row_axis};
 
@@ -37,6 +39,28 @@ impl Value {
     #[must_use]
     pub fn sliced(&self, axis: usize, start: usize, step: isize, len: usize) -> Self {
         self.viewed(self.view.sliced(axis, start, step, len))
+    }
+
+    /// The axis as two: `count` windows, `step` entries apart, of `size` entries, `dilation` apart.
+    #[must_use]
+    pub fn windowed(
+        &self,
+        axis: usize,
+        [count, step]: [usize; 2],
+        [size, dilation]: [usize; 2],
+    ) -> Self {
+        let mut view = self.view.clone();
+        let stride = view.strides[axis];
+        view.axes
+            .splice(axis..=axis, [Axis::fixed(count), Axis::fixed(size)]);
+        let strides = [stride * step as isize, stride * dilation as isize];
+        view.strides.splice(axis..=axis, strides);
+        self.viewed(view)
+    }
+
+    /// Whether all entries of an axis are one and the same.
+    pub fn is_repeated(&self, axis: usize) -> bool {
+        self.view.strides[axis] == 0
     }
 
     /// The value broadcast to `axes`. `None` if an axis is longer than one and differs.
@@ -90,8 +114,13 @@ pub(crate) enum Kind {
     Leaf(Leaf),
     /// A formula of operands that have the node's axes.
     Map(Expr, Vec<Value>),
-    /// A copy that gradients do not pass.
-    Still(Value),
+    /// A copy of `value`, whose gradient passes to `of` by the rule of a softmax.
+    Softmax {
+        value: Value,
+        of: Value,
+        axis: usize,
+        is_log: bool,
+    },
     /// The sum of parts.
     Total(Vec<Part>),
     /// The number of the window entry with the largest or smallest value.
@@ -224,7 +253,7 @@ impl Graph {
     }
 
     /// The value in memory of its own.
-    pub(crate) fn copied(&mut self, value: Value) -> Value {
+    pub fn copied(&mut self, value: Value) -> Value {
         let axes = value.view.axes.clone();
         self.push(axes, Kind::Map(Expr::Operand(0), vec![value]))
     }
@@ -302,27 +331,36 @@ impl Graph {
         Some(self.total(axes, vec![Part { source, target }]))
     }
 
-    /// The number of the largest or smallest entry of an axis, which is kept with length one.
-    pub fn arg_extreme(&mut self, value: &Value, axis: usize, is_largest: bool) -> Value {
-        let stride = value.view.strides[axis];
-        // A broadcast axis has equal entries; the first one counts.
-        let len = if stride == 0 { 1 } else { value.view.axes[axis].len };
-        let of = value.sliced(axis, 0, 1, 1);
-        let (of, window) = if stride < 0 {
-            let copied = self.copied(value.clone());
-            let stride = copied.view.strides[axis] as usize;
-            let window = (0..len).map(|entry| entry * stride).collect();
-            (copied.sliced(axis, 0, 1, 1), window)
-        } else {
-            (of, (0..len).map(|entry| entry * stride as usize).collect())
+    /// The largest or smallest entry over `over`, axes that are kept with length one, and its number among these entries
+    /// in row-major order. Of equal entries the first one counts.
+    pub fn extreme(&mut self, value: &Value, over: &[usize], is_largest: bool) -> [Value; 2] {
+        let value = match over.iter().any(|&axis| value.view.strides[axis] < 0) {
+            true => self.copied(value.clone()),
+            false => value.clone(),
         };
-        let axes = of.view.axes.clone();
+        let mut first = value.clone();
+        let mut window = vec![0];
+        for &axis in over {
+            let stride = value.view.strides[axis] as usize;
+            let len = value.view.axes[axis].len;
+            let step = |&distance: &usize| (0..len).map(move |entry| distance + entry * stride);
+            window = window.iter().flat_map(step).collect();
+            first = first.sliced(axis, 0, 1, 1);
+        }
+        let window: Arc<[usize]> = window.into();
+        let axes = first.view.axes.clone();
         let kind = Kind::Arg {
-            of,
-            window,
+            of: first.clone(),
+            window: window.clone(),
             is_largest,
         };
-        self.push(axes, kind)
+        let index = self.push(axes.clone(), kind);
+        let kind = Kind::Pick {
+            table: first,
+            index: index.clone(),
+            route: Route::Listed(window),
+        };
+        [self.push(axes, kind), index]
     }
 
     /// The elements of `table` along `axis` that `index` selects; both are broadcast to common axes otherwise.
@@ -347,10 +385,68 @@ impl Graph {
         Some(self.push(axes, kind))
     }
 
-    /// The value as one that gradients do not pass.
-    pub fn without_gradient(&mut self, value: &Value) -> Value {
-        let axes = value.view.axes.clone();
-        self.push(axes, Kind::Still(value.clone()))
+    /// The softmax along an axis, or its logarithm.
+    pub fn softmax(&mut self, x: &Value, axis: usize, is_log: bool) -> Value {
+        let [largest, _] = self.extreme(x, &[axis], true);
+        let axes = x.view.axes.clone();
+        let largest = largest.expanded(&axes).expect("a kept axis is broadcast");
+        let operands = vec![x.clone(), largest];
+        let shifted = Expr::Operand(0) - Expr::Operand(1);
+        let power = shifted.clone().apply(Unary::Exp);
+        let powers = self.map_over(&axes, power, operands.clone());
+        let sum = self.sum(&powers, &[axis]);
+        let sum = sum.expanded(&axes).expect("a kept axis is broadcast");
+        let value = if is_log {
+            let logarithm = Expr::Operand(2).apply(Unary::Log);
+            let operands = operands.into_iter().chain([sum]).collect();
+            self.map_over(&axes, shifted - logarithm, operands)
+        } else {
+            let quotient = Expr::Operand(0) / Expr::Operand(1);
+            self.map_over(&axes, quotient, vec![powers, sum])
+        };
+        let kind = Kind::Softmax {
+            value,
+            of: x.clone(),
+            axis,
+            is_log,
+        };
+        self.push(axes, kind)
+    }
+
+    /// Products of two values, which are broadcast to common axes, added up where windows of `lens` overlap: the reverse of
+    /// [`windowed`](Value::windowed) for every `(axis, step, dilation)`, with the windows' entries in the axis after it.
+    /// The axes in `over` are summed and kept with length one. `None` if the values cannot be broadcast.
+    pub fn unwindowed_product(
+        &mut self,
+        left: &Value,
+        right: &Value,
+        over: &[usize],
+        windows: &[(usize, usize, usize)],
+        lens: &[usize],
+    ) -> Option<Value> {
+        let loops = common_axes([left.axes(), right.axes()].into_iter())?;
+        let mut axes = loops.clone();
+        for &axis in over {
+            axes[axis] = Axis::fixed(1);
+        }
+        for (&(axis, ..), &len) in windows.iter().zip(lens).rev() {
+            axes.splice(axis..=axis + 1, [Axis::fixed(len)]);
+        }
+        let mut target = Value {
+            node: 0,
+            view: View::whole(&axes),
+        };
+        for &(axis, step, dilation) in windows {
+            let [count, size] = [loops[axis].len, loops[axis + 1].len];
+            target = target.windowed(axis, [count, step], [size, dilation]);
+        }
+        let mut target = target.view;
+        for &axis in over {
+            target.strides[axis] = 0;
+        }
+        target.axes.clone_from(&loops);
+        let source = Source::Product(left.expanded(&loops)?, right.expanded(&loops)?);
+        Some(self.total(axes, vec![Part { source, target }]))
     }
 
     pub(crate) fn total(&mut self, axes: Vec<Axis>, parts: Vec<Part>) -> Value {

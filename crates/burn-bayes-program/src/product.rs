@@ -38,7 +38,10 @@ impl ProductLoops {
 
     /// Whether the target's elements differ for different indices.
     fn is_apart(&self) -> bool {
-        let mut all: Vec<Loop> = [self.m, self.n].into_iter().chain(self.others.iter().copied()).collect();
+        let mut all: Vec<Loop> = [self.m, self.n]
+            .into_iter()
+            .chain(self.others.iter().copied())
+            .collect();
         all.retain(|one| one.axis != Axis::fixed(1) && one.strides[2] != 0);
         all.sort_by_key(|one| one.strides[2].abs());
         all.windows(2).all(|pair| {
@@ -71,7 +74,11 @@ pub(crate) fn product_loops(axes: &[Axis], views: [&View; 3]) -> ProductLoops {
         uses < 2
     };
     others.extend(loops.iter().filter(is_rest).copied());
-    let chosen = [take_longest(&mut m), take_longest(&mut n), take_longest(&mut k)];
+    let chosen = [
+        take_longest(&mut m),
+        take_longest(&mut n),
+        take_longest(&mut k),
+    ];
     let [m_axis, mut n_axis, k_axis] = chosen;
     if !are_apart(m_axis, n_axis) {
         n.push(n_axis);

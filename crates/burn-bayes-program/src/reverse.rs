@@ -1,5 +1,7 @@
 //! The reverse pass: gradients of a graph's value as further nodes of the graph.
 
+use burn_bayes_kernels::Unary;
+
 use crate::expr::Expr;
 use crate::graph::{Graph, Kind, Part, Source, Value};
 use crate::shape::View;
@@ -9,7 +11,12 @@ impl Graph {
     ///
     /// `seed` has the axes of the value. A target's gradient counts all its uses, also those through other values of
     /// the same node.
-    pub fn gradients(&mut self, value: &Value, seed: &Value, targets: &[Value]) -> Vec<Option<Value>> {
+    pub fn gradients(
+        &mut self,
+        value: &Value,
+        seed: &Value,
+        targets: &[Value],
+    ) -> Vec<Option<Value>> {
         let is_wanted = self.dependents(targets);
         let mut reverse = Reverse {
             parts: vec![Vec::new(); self.nodes.len()],
@@ -36,11 +43,12 @@ impl Graph {
             depends[target.node] = true;
         }
         for (node, content) in self.nodes.iter().enumerate() {
-            if matches!(content.kind, Kind::Arg { .. } | Kind::Still(_)) {
-                continue;
-            }
             let mut reads = false;
-            content.kind.for_operands(&mut |operand| reads |= depends[operand.node]);
+            match &content.kind {
+                Kind::Arg { .. } => {}
+                Kind::Softmax { of, .. } => reads = depends[of.node],
+                kind => kind.for_operands(&mut |operand| reads |= depends[operand.node]),
+            }
             depends[node] |= reads;
         }
         depends
@@ -64,7 +72,8 @@ impl Kind {
                     visit(index);
                 }
             }),
-            Self::Arg { of, .. } | Self::Still(of) => visit(of),
+            Self::Softmax { value, .. } => visit(value),
+            Self::Arg { of, .. } => visit(of),
             Self::Pick { table, index, .. } => {
                 visit(table);
                 visit(index);
@@ -122,7 +131,16 @@ impl Reverse {
                 }
             }
             // An index has no gradient.
-            Kind::Arg { .. } | Kind::Still(_) => {}
+            Kind::Arg { .. } => {}
+            Kind::Softmax {
+                of, axis, is_log, ..
+            } => {
+                let y = Value {
+                    node,
+                    view: whole.clone(),
+                };
+                self.through_softmax(graph, &of, (axis, is_log), &y, &dy);
+            }
             Kind::Pick {
                 table,
                 index,
@@ -168,6 +186,35 @@ impl Reverse {
             let value = graph.map_over(&y.view.axes, gradient, read);
             self.add(operand, Source::Copy(value));
         }
+    }
+
+    /// dx = y (dy − Σ y dy), and dx = dy − exp(y) Σ dy for the logarithm. Unlike a derivation of the single steps, the
+    /// first loses no digits where one entry has nearly all of the sum.
+    fn through_softmax(
+        &mut self,
+        graph: &mut Graph,
+        of: &Value,
+        (axis, is_log): (usize, bool),
+        y: &Value,
+        dy: &Value,
+    ) {
+        if !self.is_wanted[of.node] {
+            return;
+        }
+        let axes = &y.view.axes;
+        let (dy_of, y_of, sum_of) = (Expr::Operand(0), Expr::Operand(1), Expr::Operand(2));
+        let (summed, gradient) = if is_log {
+            let share = y_of.apply(Unary::Exp);
+            (dy.clone(), dy_of - share * sum_of)
+        } else {
+            let product = dy_of.clone() * y_of.clone();
+            let product = graph.map_over(axes, product, vec![dy.clone(), y.clone()]);
+            (product, y_of * (dy_of - sum_of))
+        };
+        let sum = graph.sum(&summed, &[axis]);
+        let sum = sum.expanded(axes).expect("a kept axis is broadcast");
+        let value = graph.map_over(axes, gradient, vec![dy.clone(), y.clone(), sum]);
+        self.add(of, Source::Copy(value));
     }
 
     /// `dy` is the gradient of the whole node that the part is added into.

@@ -1,8 +1,11 @@
 //! Programs, and how they run.
 
 use burn_bayes_kernels::{
-    Matrix, Route as KernelRoute, StripMemory, Strided, Target, add_picked, arg_extreme, map_strided, matmul, pick,
+    Matrix, Route as KernelRoute, Strided, StripMemory, Target, add_picked, arg_extreme,
+    map_strided, matmul, pick,
 };
+
+use rayon::prelude::*;
 
 use crate::graph::{Graph, Route, Value};
 use crate::product::{Loop, ProductLoops};
@@ -43,12 +46,24 @@ pub struct Given<'a> {
 pub struct Workspace {
     buffers: Vec<Vec<f32>>,
     strips: StripMemory,
+    /// Those of further parts of the rows.
+    parts: Vec<Workspace>,
 }
 
 /// The memory of a block in bytes, of which there is as much in a core's second-level cache.
 const BLOCK_BYTES: usize = 384 << 10;
-/// The fewest and the most rows of a block.
-const BLOCK_ROWS: [usize; 2] = [1, 256];
+/// The memory up to which a block has [`FEW_ROWS`], whose products read the weights seldom enough.
+const LARGE_BLOCK_BYTES: usize = 4 << 20;
+const FEW_ROWS: usize = 64;
+/// The most rows of a block.
+const MOST_ROWS: usize = 256;
+
+/// The number of rows of a block, for so many numbers of each row.
+fn rows_of_block(row_len: usize) -> usize {
+    let row = (row_len * size_of::<f32>()).max(1);
+    let few = FEW_ROWS.min(LARGE_BLOCK_BYTES / row);
+    (BLOCK_BYTES / row).max(few).clamp(1, MOST_ROWS)
+}
 
 impl Program {
     /// A program for these values of a graph.
@@ -75,10 +90,9 @@ impl Program {
         let outputs = described.collect();
         let schedule = schedule(&graph, &nodes)?;
         let row_len: usize = schedule.buffers.iter().map(Buffer::row_len).sum();
-        let block = BLOCK_BYTES / size_of::<f32>() / row_len.max(1);
         Ok(Self {
             schedule,
-            block: block.clamp(BLOCK_ROWS[0], BLOCK_ROWS[1]),
+            block: rows_of_block(row_len),
             outputs,
         })
     }
@@ -99,7 +113,18 @@ impl Program {
             Buffer::GivenShared { .. } | Buffer::GivenRows { .. } => 0,
         };
         let numbers: usize = self.schedule.buffers.iter().map(buffer).sum();
-        numbers * size_of::<f32>() + (self.instructions() + self.schedule.buffers.len()) * INSTRUCTION
+        numbers * size_of::<f32>()
+            + (self.instructions() + self.schedule.buffers.len()) * INSTRUCTION
+    }
+
+    /// The number of numbers that a run computes for so many rows.
+    pub fn numbers(&self, count: usize) -> usize {
+        let numbers = self.schedule.buffers.iter().map(|buffer| match buffer {
+            Buffer::Rows(len) => len * count,
+            Buffer::Shared(len) => *len,
+            _ => 0,
+        });
+        numbers.sum()
     }
 
     /// The number of rows that are computed together.
@@ -120,26 +145,21 @@ impl Program {
 
     /// Computes the results into `outputs`, one slice for each.
     ///
+    /// Many rows are divided into parts for several threads. The division depends on the program and the number of rows
+    /// alone, and sums are added up in order, so that results are the same bits for any number of threads.
+    ///
     /// # Panics
     ///
     /// If a given value or an output has another length than the program, or an index is out of bounds.
     pub fn run(&self, given: Given<'_>, memory: &mut Workspace, outputs: &mut [&mut [f32]]) {
-        self.prepare(given, memory, outputs);
-        let Schedule {
-            before,
-            rows,
-            after,
-            ..
-        } = &self.schedule;
-        self.run_all(before, given, memory, 0..0);
-        let mut first = 0;
-        while first < given.count {
-            let last = given.count.min(first + self.block);
-            self.run_all(rows, given, memory, first..last);
-            self.export(memory, outputs, first..last);
-            first = last;
+        self.check(given, outputs);
+        let parts = self.parts(given.count);
+        if parts == 1 {
+            self.run_rows(given, memory, outputs);
+        } else {
+            self.run_parts(parts, given, memory, outputs);
         }
-        self.run_all(after, given, memory, 0..0);
+        self.run_all(&self.schedule.after, given, memory, 0..0);
         for (number, output) in self.outputs.iter().enumerate() {
             if !output.per_row {
                 let buffer = self.schedule.outputs[number];
@@ -148,26 +168,125 @@ impl Program {
         }
     }
 
-    fn prepare(&self, given: Given<'_>, memory: &mut Workspace, outputs: &[&mut [f32]]) {
-        let rows = self.block.min(given.count);
-        memory.buffers.resize(self.schedule.buffers.len(), Vec::new());
-        for (buffer, memory) in self.schedule.buffers.iter().zip(&mut memory.buffers) {
-            let len = match buffer {
-                Buffer::Shared(len) => *len,
-                Buffer::Rows(len) => rows * len,
+    /// The number of parts into which so many rows are divided.
+    fn parts(&self, count: usize) -> usize {
+        /// The number of numbers that are worth a thread.
+        const SHARE: usize = 1 << 16;
+        /// The most parts: each has sums of its own.
+        const MOST: usize = 8;
+        let numbers = self.numbers(count);
+        let buffers = &self.schedule.buffers;
+        let sums = self
+            .schedule
+            .row_sums
+            .iter()
+            .map(|&sum| match buffers[sum] {
+                Buffer::Shared(len) => len,
+                _ => 0,
+            });
+        // Adding up the sums of the parts must cost little.
+        let by_sums = numbers / (4 * sums.sum::<usize>()).max(1);
+        let blocks = count.div_ceil(self.block);
+        MOST.min(blocks).min(numbers / SHARE).min(by_sums).max(1)
+    }
+
+    /// Everything before and for the rows.
+    fn run_rows(&self, given: Given<'_>, memory: &mut Workspace, outputs: &mut [&mut [f32]]) {
+        self.prepare(given.count, memory);
+        self.run_all(&self.schedule.before, given, memory, 0..0);
+        self.run_blocks(given, memory, outputs);
+    }
+
+    fn run_blocks(&self, given: Given<'_>, memory: &mut Workspace, outputs: &mut [&mut [f32]]) {
+        let mut first = 0;
+        while first < given.count {
+            let last = given.count.min(first + self.block);
+            self.run_all(&self.schedule.rows, given, memory, first..last);
+            self.export(memory, outputs, first..last);
+            first = last;
+        }
+    }
+
+    fn run_parts(
+        &self,
+        parts: usize,
+        given: Given<'_>,
+        memory: &mut Workspace,
+        outputs: &mut [&mut [f32]],
+    ) {
+        // Whole blocks.
+        let rows = given.count.div_ceil(self.block).div_ceil(parts) * self.block;
+        let mut rest: Vec<&mut [f32]> = outputs.iter_mut().map(|output| &mut **output).collect();
+        let mut tasks = Vec::with_capacity(parts);
+        for first in (0..given.count).step_by(rows) {
+            let count = rows.min(given.count - first);
+            let mut own = Vec::with_capacity(rest.len());
+            for (rest, output) in rest.iter_mut().zip(&self.outputs) {
+                let len = if output.per_row {
+                    count * output.len
+                } else {
+                    0
+                };
+                let (part, after) = std::mem::take(rest).split_at_mut(len);
+                own.push(part);
+                *rest = after;
+            }
+            tasks.push((self.rows_of(given, first..first + count), count, own));
+        }
+        let mut others = std::mem::take(&mut memory.parts);
+        others.resize_with(tasks.len() - 1, Workspace::default);
+        let workspaces = std::iter::once(&mut *memory).chain(&mut others);
+        let tasks: Vec<_> = tasks.into_iter().zip(workspaces).enumerate().collect();
+        tasks
+            .into_par_iter()
+            .for_each(|(part, ((rows, count, mut own), memory))| {
+                let given = Given {
+                    shared: given.shared,
+                    rows: &rows,
+                    count,
+                };
+                self.prepare(count, memory);
+                self.run_all(&self.schedule.before, given, memory, 0..0);
+                if part > 0 {
+                    for &sum in &self.schedule.row_sums {
+                        memory.buffers[sum].fill(0.0);
+                    }
+                }
+                self.run_blocks(given, memory, &mut own);
+            });
+        for other in &others {
+            for &sum in &self.schedule.row_sums {
+                let from = &other.buffers[sum];
+                for (sum, value) in memory.buffers[sum].iter_mut().zip(from) {
+                    *sum += value;
+                }
+            }
+        }
+        memory.parts = others;
+    }
+
+    /// The given values of some rows.
+    fn rows_of<'a>(&self, given: Given<'a>, rows: std::ops::Range<usize>) -> Vec<&'a [f32]> {
+        let mut parts: Vec<&[f32]> = given.rows.to_vec();
+        for buffer in &self.schedule.buffers {
+            if let Buffer::GivenRows { number, len } = buffer {
+                parts[*number] = &given.rows[*number][rows.start * len..rows.end * len];
+            }
+        }
+        parts
+    }
+
+    fn check(&self, given: Given<'_>, outputs: &[&mut [f32]]) {
+        for buffer in &self.schedule.buffers {
+            match buffer {
                 Buffer::GivenShared { number, len } => {
                     assert_eq!(given.shared[*number].len(), *len, "shared value {number}");
-                    0
                 }
                 Buffer::GivenRows { number, len } => {
                     let found = given.rows[*number].len();
                     assert_eq!(found, given.count * len, "value {number} of the rows");
-                    0
                 }
-                Buffer::Constant(_) => 0,
-            };
-            if memory.len() < len {
-                memory.resize(len, 0.0);
+                _ => {}
             }
         }
         assert_eq!(outputs.len(), self.outputs.len(), "the number of outputs");
@@ -177,12 +296,25 @@ impl Program {
         }
     }
 
-    fn export(
-        &self,
-        memory: &Workspace,
-        outputs: &mut [&mut [f32]],
-        rows: std::ops::Range<usize>,
-    ) {
+    /// Makes room for blocks of so many rows.
+    fn prepare(&self, count: usize, memory: &mut Workspace) {
+        let rows = self.block.min(count);
+        memory
+            .buffers
+            .resize(self.schedule.buffers.len(), Vec::new());
+        for (buffer, memory) in self.schedule.buffers.iter().zip(&mut memory.buffers) {
+            let len = match buffer {
+                Buffer::Shared(len) => *len,
+                Buffer::Rows(len) => rows * len,
+                _ => 0,
+            };
+            if memory.len() < len {
+                memory.resize(len, 0.0);
+            }
+        }
+    }
+
+    fn export(&self, memory: &Workspace, outputs: &mut [&mut [f32]], rows: std::ops::Range<usize>) {
         for (number, output) in self.outputs.iter().enumerate() {
             if output.per_row {
                 let buffer = self.schedule.outputs[number];
@@ -345,7 +477,13 @@ impl Block<'_> {
                 let len = lens.as_slice().iter().product();
                 let mut out = std::mem::take(&mut self.memory.buffers[*target]);
                 let (table, index) = (self.operand(table), self.operand(index));
-                pick(&table, &index, route.kernel(), lens.as_slice(), &mut out[..len]);
+                pick(
+                    &table,
+                    &index,
+                    route.kernel(),
+                    lens.as_slice(),
+                    &mut out[..len],
+                );
                 self.memory.buffers[*target] = out;
             }
             Instruction::AddPicked {

@@ -27,9 +27,15 @@ pub(crate) enum Buffer {
     /// Of this length for every row of a block.
     Rows(usize),
     /// Given by the caller.
-    GivenShared { number: usize, len: usize },
+    GivenShared {
+        number: usize,
+        len: usize,
+    },
     /// Given by the caller, of this length for every row.
-    GivenRows { number: usize, len: usize },
+    GivenRows {
+        number: usize,
+        len: usize,
+    },
     Constant(Arc<[f32]>),
 }
 
@@ -103,6 +109,8 @@ pub(crate) struct Schedule {
     pub(crate) after: Vec<Instruction>,
     /// The buffers of the results.
     pub(crate) outputs: Vec<usize>,
+    /// The buffers of sums over rows.
+    pub(crate) row_sums: Vec<usize>,
 }
 
 /// Largest number of steps of a formula made of several.
@@ -130,6 +138,7 @@ pub(crate) fn schedule(graph: &Graph, outputs: &[usize]) -> Result<Schedule, Uns
         rows,
         after,
         outputs,
+        row_sums: scheduler.row_sums,
     })
 }
 
@@ -144,6 +153,7 @@ struct Scheduler<'a> {
     /// The formulas of nodes that become a part of their only reader.
     inlined: Vec<Option<(Expr, Vec<Value>)>>,
     instructions: [Vec<Instruction>; 3],
+    row_sums: Vec<usize>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -173,6 +183,7 @@ impl<'a> Scheduler<'a> {
             buffer_of: vec![None; count],
             inlined: vec![None; count],
             instructions: Default::default(),
+            row_sums: Vec::new(),
         }
     }
 
@@ -185,7 +196,11 @@ impl<'a> Scheduler<'a> {
                 reads_rows |= operand.is_per_row();
             });
             let phase = if !content.is_per_row() {
-                if latest == Phase::Before { Phase::Before } else { Phase::After }
+                if latest == Phase::Before {
+                    Phase::Before
+                } else {
+                    Phase::After
+                }
             } else if latest == Phase::After && self.is_live[node] {
                 return Err(Unsupported::RowsAreMixed);
             } else {
@@ -215,7 +230,9 @@ impl<'a> Scheduler<'a> {
                 self.buffers.push(buffer);
                 self.buffer_of[node] = Some(self.buffers.len() - 1);
             }
-            Kind::Still(of) => self.add_formula(node, &Expr::Operand(0), std::slice::from_ref(of))?,
+            Kind::Softmax { value, .. } => {
+                self.add_formula(node, &Expr::Operand(0), std::slice::from_ref(value))?;
+            }
             Kind::Map(expr, operands) => self.add_formula(node, expr, operands)?,
             Kind::Total(parts) => self.add_total(node, parts)?,
             Kind::Arg {
@@ -324,7 +341,14 @@ impl<'a> Scheduler<'a> {
         let axes = self.graph.nodes[node].axes.clone();
         let target = self.new_buffer(node);
         let whole = View::whole(&axes);
-        self.emit_map(self.phases[node], &axes, expr, operands, (target, &whole), false)
+        self.emit_map(
+            self.phases[node],
+            &axes,
+            expr,
+            operands,
+            (target, &whole),
+            false,
+        )
     }
 
     fn emit_map(
@@ -377,10 +401,13 @@ impl<'a> Scheduler<'a> {
             && parts
                 .iter()
                 .any(|part| row_axis(&part.target.axes).is_some());
+        if over_rows {
+            self.row_sums.push(buffer);
+        }
         let is_written = !over_rows
-            && parts
-                .first()
-                .is_some_and(|part| covers(&part.target, &content.axes) && part.is_written_at_once());
+            && parts.first().is_some_and(|part| {
+                covers(&part.target, &content.axes) && part.is_written_at_once()
+            });
         if !is_written {
             let phase = match (is_per_row, over_rows) {
                 (true, _) => Phase::Rows,
@@ -423,8 +450,7 @@ impl<'a> Scheduler<'a> {
         match &part.source {
             Source::Copy(value) => {
                 let copy = Expr::Operand(0);
-                let (expr, operands) =
-                    self.fused(&copy, std::slice::from_ref(value), axes, phase);
+                let (expr, operands) = self.fused(&copy, std::slice::from_ref(value), axes, phase);
                 let target = (buffer, &part.target);
                 self.emit_map(phase, axes, &expr, &operands, target, is_added)
             }
@@ -560,7 +586,8 @@ fn merge(axes: Vec<Axis>, places: &mut [Place]) -> Vec<Axis> {
                 .last()
                 .is_some_and(|&outer| outer == place.strides[number] * axis.len as isize)
         };
-        let all_follow = !axis.per_row && !merged.is_empty() && strides.iter().zip(&*places).all(follows);
+        let all_follow =
+            !axis.per_row && !merged.is_empty() && strides.iter().zip(&*places).all(follows);
         if all_follow {
             let last = merged.last_mut().expect("it is not empty");
             last.len *= axis.len;

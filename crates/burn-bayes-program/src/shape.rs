@@ -49,7 +49,9 @@ impl View {
         let mut strides = vec![0; axes.len()];
         let mut stride = 1;
         let outermost = row_axis(axes);
-        let inner = (0..axes.len()).rev().filter(|&axis| Some(axis) != outermost);
+        let inner = (0..axes.len())
+            .rev()
+            .filter(|&axis| Some(axis) != outermost);
         for axis in inner.chain(outermost) {
             strides[axis] = stride as isize;
             stride *= axes[axis].len;
@@ -68,9 +70,7 @@ impl View {
             let Axis { len, per_row } = self.axes[axis];
             (len == 1 && !per_row) || self.strides[axis] == other.strides[axis]
         };
-        self.offset == other.offset
-            && self.axes == other.axes
-            && (0..self.axes.len()).all(alike)
+        self.offset == other.offset && self.axes == other.axes && (0..self.axes.len()).all(alike)
     }
 
     /// The view with axis `i` being axis `axes[i]` of this one.
@@ -118,7 +118,11 @@ impl View {
             (None, None) => split(&self.axes, &self.strides, axes)?,
             (Some(from), Some(to)) => {
                 let mut strides = split(&self.axes[..from], &self.strides[..from], &axes[..to])?;
-                strides.extend(split(&self.axes[from..], &self.strides[from..], &axes[to..])?);
+                strides.extend(split(
+                    &self.axes[from..],
+                    &self.strides[from..],
+                    &axes[to..],
+                )?);
                 // Rows must follow each other at the distance that the new axis says.
                 let row = self.strides[from] * self.axes[from].len as isize;
                 if strides[to] * axes[to].len as isize != row && axes[to].len > 1 {

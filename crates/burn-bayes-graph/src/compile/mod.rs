@@ -4,6 +4,7 @@
 //! recording with an operation that has no way to be compiled is replayed instead.
 
 mod operations;
+mod spatial;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -11,15 +12,17 @@ use std::sync::{Mutex, PoisonError};
 use burn::backend::DispatchTensor;
 use burn::module::ParamId;
 use burn_bayes_program::{Given, Program, Value, Workspace};
+use rayon::prelude::*;
 
 use crate::axis::ExampleAxis;
-use crate::cpu::HostValues;
+use crate::cpu::{HostValues, Scratch};
+use crate::dyn_tensor::DynTensor;
 use crate::layout::Layout;
 use crate::memory_use::{MemoryUse, vec_bytes};
-use crate::operation::Operation;
+use crate::operation::{Operation, slot};
 use crate::parameters::ModuleTensor;
-use crate::plan::Plan;
-use crate::replay::device_of;
+use crate::plan::{Plan, Step};
+use crate::replay::{Replay, Tapped, device_of};
 use operations::Values;
 
 /// Where a value that all rows share comes from.
@@ -40,6 +43,8 @@ pub(crate) enum Wanted {
     Result,
     /// The gradients of the mean of the result.
     MeanGradients,
+    /// The inputs of the plan's taps, and the gradients of the sum of the result at its taps and copies.
+    Taps,
 }
 
 /// A compiled recording.
@@ -53,6 +58,10 @@ pub(crate) struct CompiledRecording {
     parameters: Vec<usize>,
     /// The trained tensors outside the layout that gradients are computed for.
     outside: Vec<ParamId>,
+    /// The places of the plan's taps among the outputs.
+    taps: Vec<TapOutputs>,
+    /// The places of the gradients of the plan's copies.
+    copies: Vec<Option<usize>>,
     /// Memory of earlier runs.
     workspaces: Mutex<Vec<Workspace>>,
 }
@@ -65,6 +74,23 @@ pub(crate) struct AtDraw {
     /// The gradients of the layout's weights, `[D]`.
     pub(crate) weights: Vec<f32>,
     pub(crate) outside: HashMap<ParamId, Vec<f32>>,
+}
+
+/// The results of a tap.
+#[derive(Clone, Copy, Debug)]
+struct TapOutputs {
+    input: TapInput,
+    /// The place of the gradient at the output, unless it is zero.
+    delta: Option<usize>,
+}
+
+/// Where the input of a tap is.
+#[derive(Clone, Copy, Debug)]
+enum TapInput {
+    /// A tensor of the batch, by its number.
+    Given(usize),
+    /// An output.
+    Output(usize),
 }
 
 /// The values of a module and a batch that all draws have in common.
@@ -121,10 +147,8 @@ impl CompiledRecording {
             values.axes.insert(slot, axis);
         }
         let row_constants = add_constants(plan, tensors, &mut values)?;
-        for operation in plan.operations() {
-            values
-                .add(operation)
-                .ok_or_else(|| format!("{} cannot be compiled", operation.name))?;
+        for step in &plan.steps {
+            values.add_step(plan, step)?;
         }
         let result = values.of.get(&plan.losses).cloned();
         let is_of_rows = values.axes.get(&plan.losses) == Some(&ExampleAxis::plain(0));
@@ -133,10 +157,17 @@ impl CompiledRecording {
             .ok_or("its result does not have an entry for each example")?;
         let mut outputs = vec![result.clone()];
         let (mut parameters, mut ids) = (Vec::new(), Vec::new());
+        let (mut taps, mut copies) = (Vec::new(), Vec::new());
+        if wanted == Wanted::Taps {
+            let seed = values.graph.filled(result.axes(), 1.0);
+            (taps, copies) = add_taps(plan, &mut values, &result, &seed, &mut outputs)?;
+        }
         if wanted == Wanted::MeanGradients {
             let factor = values.graph.shared(&[1]);
             shared.push(Shared::Seed);
-            let seed = factor.expanded(result.axes()).ok_or("the loss is not a vector")?;
+            let seed = factor
+                .expanded(result.axes())
+                .ok_or("the loss is not a vector")?;
             let mut targets: Vec<_> = leaves.values().cloned().collect();
             targets.extend(outside.values().cloned());
             let gradients = values.graph.gradients(&result, &seed, &targets);
@@ -159,6 +190,8 @@ impl CompiledRecording {
             row_constants,
             parameters,
             outside: ids,
+            taps,
+            copies,
             workspaces: Mutex::default(),
         })
     }
@@ -193,36 +226,153 @@ impl CompiledRecording {
         })
     }
 
-    /// Evaluates the recording at the layout's weights.
-    pub(crate) fn run(&self, layout: &Layout, weights: &[f32], inputs: &HostInputs) -> AtDraw {
+    /// Runs the program at the layout's weights.
+    fn run_into(
+        &self,
+        layout: &Layout,
+        weights: &[f32],
+        inputs: &HostInputs,
+        outputs: &mut [&mut [f32]],
+    ) {
         let factor = [1.0 / inputs.examples as f32];
         let entries = layout.entries();
-        let shared: Vec<&[f32]> = self
-            .shared
-            .iter()
-            .map(|source| match *source {
-                Shared::Parameter(parameter) => {
-                    let entry = &entries[parameter];
-                    &weights[entry.offset..entry.offset + entry.len()]
-                }
-                Shared::Tensor(number) => {
-                    let values = inputs.tensors[number].as_ref();
-                    values.expect("the tensors that are read were kept").values()
-                }
-                Shared::Seed => &factor,
-            })
-            .collect();
-        let rows: Vec<&[f32]> = inputs
-            .rows
-            .iter()
-            .map(HostValues::values)
-            .chain(self.row_constants.iter().map(Vec::as_slice))
-            .collect();
+        let shared = self.shared.iter().map(|source| match *source {
+            Shared::Parameter(parameter) => {
+                let entry = &entries[parameter];
+                &weights[entry.offset..entry.offset + entry.len()]
+            }
+            Shared::Tensor(number) => {
+                let values = inputs.tensors[number].as_ref();
+                values
+                    .expect("the tensors that are read were kept")
+                    .values()
+            }
+            Shared::Seed => &factor,
+        });
+        let shared: Vec<&[f32]> = shared.collect();
+        let constants = self.row_constants.iter().map(Vec::as_slice);
+        let rows = inputs.rows.iter().map(HostValues::values).chain(constants);
+        let rows: Vec<&[f32]> = rows.collect();
         let given = Given {
             shared: &shared,
             rows: &rows,
             count: inputs.examples,
         };
+        let mut memory = self.workspace().pop().unwrap_or_default();
+        self.program.run(given, &mut memory, outputs);
+        self.workspace().push(memory);
+    }
+
+    /// The result at every draw, one after the other in row-major order.
+    pub(crate) fn results(&self, layout: &Layout, draws: &[f32], inputs: &HostInputs) -> Vec<f32> {
+        let count = draws.len() / layout.len().max(1);
+        let len = inputs.examples * self.program.outputs()[0].len;
+        let mut results = vec![0.0; count * len];
+        let run = |(result, weights): (&mut [f32], &[f32])| {
+            self.run_into(layout, weights, inputs, &mut [result]);
+        };
+        if self.is_long(count, inputs) {
+            let weights = draws.par_chunks_exact(layout.len());
+            results.par_chunks_exact_mut(len).zip(weights).for_each(run);
+        } else {
+            let weights = draws.chunks_exact(layout.len());
+            results.chunks_exact_mut(len).zip(weights).for_each(run);
+        }
+        results
+    }
+
+    /// The gradients at the taps and copies of the plan. With several draws, all but the inputs of the batch have a
+    /// leading axis of draws.
+    pub(crate) fn replay(
+        &self,
+        plan: &Plan,
+        (layout, draws): (&Layout, &[f32]),
+        inputs: &HostInputs,
+        batch: &[DispatchTensor],
+        scratch: &Scratch,
+    ) -> Replay {
+        let count = draws.len() / layout.len().max(1);
+        let lens = self
+            .program
+            .outputs()
+            .iter()
+            .map(|of| of.len * inputs.examples);
+        let lens: Vec<_> = lens.collect();
+        let mut all: Vec<Vec<f32>> = lens.iter().map(|len| scratch.take(count * len)).collect();
+        let mut places: Vec<Vec<&mut [f32]>> = (0..count).map(|_| Vec::new()).collect();
+        for (values, &len) in all.iter_mut().zip(&lens) {
+            for (places, values) in places.iter_mut().zip(values.chunks_exact_mut(len)) {
+                places.push(values);
+            }
+        }
+        let run = |(mut places, weights): (Vec<&mut [f32]>, &[f32])| {
+            self.run_into(layout, weights, inputs, &mut places);
+        };
+        if self.is_long(count, inputs) {
+            let weights = draws.par_chunks_exact(layout.len());
+            places.into_par_iter().zip(weights).for_each(run);
+        } else {
+            places
+                .into_iter()
+                .zip(draws.chunks_exact(layout.len()))
+                .for_each(run);
+        }
+        let mut all: Vec<_> = all.into_iter().map(Some).collect();
+        let device = device_of(batch.iter());
+        let mut tensor = |place: usize, shape: &[usize], axis: ExampleAxis| {
+            let values = all[place].take().expect("every output is read once");
+            let values = DynTensor::from_host(values, scratch, &device);
+            values.with_rows_moved(count, shape, axis.axis)
+        };
+        let losses = tensor(0, &[inputs.examples], ExampleAxis::plain(0));
+        let taps = plan.taps.iter().zip(&self.taps).map(|(tap, found)| Tapped {
+            input: match found.input {
+                TapInput::Given(number) => DynTensor::new(batch[number].clone()),
+                TapInput::Output(place) => tensor(place, tap.input_shape(), tap.input_axis),
+            },
+            delta: found
+                .delta
+                .map(|place| tensor(place, &tap.operation.out().shape, tap.output_axis)),
+        });
+        let taps = taps.collect();
+        let copies =
+            plan.copies.iter().zip(&self.copies).map(|(copied, place)| {
+                place.map(|place| tensor(place, &copied.shape, copied.axis))
+            });
+        let copies = copies.collect();
+        Replay {
+            losses,
+            taps,
+            copies,
+        }
+    }
+
+    /// The recording and its gradients at every draw, one after the other in `draws`.
+    pub(crate) fn at_draws(
+        &self,
+        layout: &Layout,
+        draws: &[f32],
+        inputs: &HostInputs,
+    ) -> Vec<AtDraw> {
+        let run = |weights: &[f32]| self.run(layout, weights, inputs);
+        let count = draws.len() / layout.len().max(1);
+        if self.is_long(count, inputs) {
+            draws.par_chunks_exact(layout.len()).map(run).collect()
+        } else {
+            draws.chunks_exact(layout.len()).map(run).collect()
+        }
+    }
+
+    /// Whether so many draws take long enough for other threads to help.
+    fn is_long(&self, draws: usize, inputs: &HostInputs) -> bool {
+        /// The number of numbers that a thread should compute at least.
+        const SHARE: usize = 1 << 15;
+        draws > 1 && self.program.numbers(inputs.examples) >= SHARE
+    }
+
+    /// Evaluates the recording and its gradients at the layout's weights.
+    fn run(&self, layout: &Layout, weights: &[f32], inputs: &HostInputs) -> AtDraw {
+        let entries = layout.entries();
         let described = self.program.outputs();
         let mut result = vec![0.0; inputs.examples * described[0].len];
         let has_gradients = described.len() > 1;
@@ -241,9 +391,7 @@ impl CompiledRecording {
             rest = after;
         }
         outputs.extend(outside.iter_mut().map(Vec::as_mut_slice));
-        let mut memory = self.workspace().pop().unwrap_or_default();
-        self.program.run(given, &mut memory, &mut outputs);
-        self.workspace().push(memory);
+        self.run_into(layout, weights, inputs, &mut outputs);
         AtDraw {
             result,
             weights: gradient,
@@ -252,7 +400,9 @@ impl CompiledRecording {
     }
 
     fn workspace(&self) -> std::sync::MutexGuard<'_, Vec<Workspace>> {
-        self.workspaces.lock().unwrap_or_else(PoisonError::into_inner)
+        self.workspaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -267,6 +417,21 @@ impl MemoryUse for CompiledRecording {
             + vec_bytes(&self.row_constants)
             + constants.sum::<usize>()
     }
+}
+
+/// The program, or none with its reason in the log: once for every reason.
+pub(crate) fn said(program: Result<CompiledRecording, String>) -> Option<CompiledRecording> {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let reason = match program {
+        Ok(program) => return Some(program),
+        Err(reason) => reason,
+    };
+    let mut known = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if !known.contains(&reason) {
+        log::info!("a recording is replayed by Burn's operations, which is slower: {reason}");
+        known.insert(reason);
+    }
+    None
 }
 
 /// Whether the tensors are on Burn's CPU backend, with element types that programs have.
@@ -300,7 +465,9 @@ fn add_constants(
         let Some(axes) = Values::axes_of(&shape, axis) else {
             continue;
         };
-        let is_even = numbers.iter().all(|number| number.to_bits() == numbers[0].to_bits());
+        let is_even = numbers
+            .iter()
+            .all(|number| number.to_bits() == numbers[0].to_bits());
         let value = if is_even {
             values.graph.filled(&axes, numbers[0])
         } else if let Some(ExampleAxis { axis, .. }) = axis {
@@ -332,9 +499,60 @@ fn rows_first(numbers: &[f32], shape: &[usize], axis: usize) -> Vec<f32> {
     moved
 }
 
-impl Plan {
-    /// The operations of every replay of a plan without taps and copies.
-    fn operations(&self) -> impl Iterator<Item = &Operation> {
-        self.steps.iter().filter_map(|step| step.operation())
+/// Adds the outputs of a plan's taps and copies.
+fn add_taps(
+    plan: &Plan,
+    values: &mut Values,
+    losses: &Value,
+    seed: &Value,
+    outputs: &mut Vec<Value>,
+) -> Result<(Vec<TapOutputs>, Vec<Option<usize>>), String> {
+    let of_taps = plan.taps.iter().map(|tap| slot(&tap.output));
+    let targets = of_taps.chain(plan.copies.iter().map(|copied| copied.target));
+    let targets: Option<Vec<_>> = targets.map(|slot| values.of.get(&slot).cloned()).collect();
+    let targets = targets.ok_or("a product cannot be compiled")?;
+    let gradients = values.graph.gradients(losses, seed, &targets);
+    let mut add = |value: Value| {
+        outputs.push(value);
+        outputs.len() - 1
+    };
+    let mut gradients = gradients.into_iter().map(|gradient| gradient.map(&mut add));
+    let deltas: Vec<_> = gradients.by_ref().take(plan.taps.len()).collect();
+    let copies = gradients.collect();
+    let mut taps = Vec::with_capacity(deltas.len());
+    for (tap, delta) in plan.taps.iter().zip(deltas) {
+        let given = plan.inputs.iter().position(|&input| input == tap.source);
+        let input = match given {
+            Some(number) => TapInput::Given(number),
+            None if tap.reads_floats() => {
+                let value = values.of.get(&tap.source).cloned();
+                outputs.push(value.ok_or("an input of a product cannot be compiled")?);
+                TapInput::Output(outputs.len() - 1)
+            }
+            None => return Err("an index is computed".into()),
+        };
+        taps.push(TapOutputs { input, delta });
+    }
+    Ok((taps, copies))
+}
+
+/// Why an operation has no program.
+fn uncompiled(operation: &Operation) -> String {
+    format!("{} cannot be compiled", operation.name)
+}
+
+impl Values {
+    fn add_step(&mut self, plan: &Plan, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Run(operation) => self.add(operation).ok_or_else(|| uncompiled(operation)),
+            Step::Tap(number) => {
+                let tap = &plan.taps[*number];
+                self.add_tap(tap).ok_or_else(|| uncompiled(&tap.operation))
+            }
+            Step::Copy(number) => {
+                let added = self.add_copy(&plan.copies[*number]);
+                added.ok_or_else(|| "a parameter cannot be copied for each example".into())
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@ use burn_bayes_program::{Axis, Expr, Graph, Unary, Value};
 
 use crate::axis::{ExampleAxis, follow};
 use crate::operation::{AxisRule, Compiled, Operation, slot};
+use crate::plan::{ExampleCopy, Tap};
 
 /// The values of the slots, as far as operations were added.
 #[derive(Default)]
@@ -39,8 +40,26 @@ impl Values {
         Some(axes)
     }
 
-    fn value(&self, operation: &Operation, index: usize) -> Option<Value> {
+    pub(super) fn value(&self, operation: &Operation, index: usize) -> Option<Value> {
         self.of.get(&slot(operation.inputs.get(index)?)).cloned()
+    }
+
+    /// An operand of an operation that combines equal axes. Where all entries of its axis of examples are one and the
+    /// same, only one is left.
+    fn aligned(&self, operation: &Operation, index: usize, axes: &[Axis]) -> Option<Value> {
+        let value = self.value(operation, index)?;
+        let rows = axes.iter().position(|axis| axis.per_row);
+        Some(match rows {
+            Some(rows)
+                if !value.is_per_row()
+                    && value.axes().len() == axes.len()
+                    && value.axes()[rows].len == axes[rows].len * self.examples
+                    && value.is_repeated(rows) =>
+            {
+                value.sliced(rows, 0, 1, 1)
+            }
+            _ => value,
+        })
     }
 
     /// Adds an operation; `None` if there is no way to compile it.
@@ -64,6 +83,31 @@ impl Values {
         Some(())
     }
 
+    /// Adds the bias of a product with a tap.
+    pub(super) fn add_tap(&mut self, tap: &Tap) -> Option<()> {
+        let mut value = self.of.get(&tap.product)?.clone();
+        if let Some(bias) = &tap.bias {
+            let shape: Vec<_> = bias.shape.iter().map(|&len| Axis::fixed(len)).collect();
+            let bias = self.of.get(&bias.slot)?.clone();
+            let bias = self.graph.reshaped(&bias, &shape)?;
+            let sum = Expr::Operand(0) + Expr::Operand(1);
+            value = self.graph.map(sum, &[value, bias])?;
+        }
+        self.of.insert(slot(&tap.output), value);
+        self.axes.insert(slot(&tap.output), tap.output_axis);
+        Some(())
+    }
+
+    /// Adds one copy of a parameter for each example.
+    pub(super) fn add_copy(&mut self, copied: &ExampleCopy) -> Option<()> {
+        let axes = Self::axes_of(&copied.shape, Some(copied.axis))?;
+        let source = self.of.get(&copied.source)?.expanded(&axes)?;
+        let copy = self.graph.copied(source);
+        self.of.insert(copied.target, copy);
+        self.axes.insert(copied.target, copied.axis);
+        Some(())
+    }
+
     /// The results, whose first has these axes.
     fn results(&mut self, operation: &Operation, axes: &[Axis]) -> Option<Vec<Value>> {
         let x = self.value(operation, 0)?;
@@ -71,7 +115,7 @@ impl Values {
             (Compiled::No, _) => return None,
             (Compiled::Map(formula), _) => {
                 let operands: Option<Vec<_>> = (0..operation.inputs.len())
-                    .map(|index| self.value(operation, index))
+                    .map(|index| self.aligned(operation, index, axes))
                     .collect();
                 self.graph.map(formula.clone(), &operands?)?
             }
@@ -91,21 +135,25 @@ impl Values {
                 },
                 AxisRule::Along(over),
             ) => {
-                let index = self.graph.arg_extreme(&x, over[0], *is_largest);
-                if *is_index {
-                    return Some(vec![index]);
-                }
-                let value = self.graph.picked(&x, &index, over[0])?;
-                return Some(vec![value, index]);
+                let [value, index] = self.graph.extreme(&x, over, *is_largest);
+                return Some(match is_index {
+                    true => vec![index],
+                    false => vec![value, index],
+                });
             }
             (Compiled::Softmax { is_log, is_negated }, AxisRule::Along(over)) => {
-                let x = if *is_negated { self.scaled(&x, -1.0)? } else { x };
-                self.softmax(&x, over[0], *is_log)?
+                let x = if *is_negated {
+                    self.scaled(&x, -1.0)?
+                } else {
+                    x
+                };
+                self.graph.softmax(&x, over[0], *is_log)
             }
             (Compiled::Normalise { epsilon }, AxisRule::LayerNorm) => {
                 self.layer_norm(operation, &x, *epsilon)?
             }
             (Compiled::Normalise { epsilon }, _) => self.batch_norm(operation, &x, *epsilon)?,
+            (Compiled::Pool(pool), _) => self.pooled(&x, pool, axes)?,
             (Compiled::Pad { padding, value }, _) => self.padded(&x, padding, value)?,
             (_, AxisRule::Reshape) => self.graph.reshaped(&x, axes)?,
             (_, AxisRule::Permute(order)) => x.permuted(order),
@@ -121,7 +169,7 @@ impl Values {
             }),
             (_, AxisRule::Cat(axis)) => {
                 let parts: Option<Vec<_>> = (0..operation.inputs.len())
-                    .map(|index| self.value(operation, index))
+                    .map(|index| self.aligned(operation, index, axes))
                     .collect();
                 self.concatenated(parts?, *axis, axes)?
             }
@@ -156,15 +204,19 @@ impl Values {
                 self.graph.picked(&table, &index, rank - 1)?
             }
             (_, AxisRule::Matmul) => {
-                let right = self.value(operation, 1)?;
-                self.matmul(&x, &right)?
+                let left = self.aligned(operation, 0, axes)?;
+                let right = self.aligned(operation, 1, axes)?;
+                self.matmul(&left, &right)?
+            }
+            (_, AxisRule::Convolution(options)) => {
+                self.convolution(operation, &x, options, axes)?
             }
             (_, AxisRule::Linear) => {
                 let weight = self.value(operation, 1)?;
                 let product = self.matmul(&x, &weight)?;
                 match self.value(operation, 2) {
                     Some(bias) => {
-                        let sum = Expr::Operand(0).add(Expr::Operand(1));
+                        let sum = Expr::Operand(0) + Expr::Operand(1);
                         self.graph.map(sum, &[product, bias])?
                     }
                     None => product,
@@ -176,7 +228,7 @@ impl Values {
     }
 
     fn scaled(&mut self, value: &Value, factor: f32) -> Option<Value> {
-        let scaled = Expr::Operand(0).mul(Expr::Constant(factor));
+        let scaled = Expr::Operand(0) * Expr::Constant(factor);
         self.graph.map(scaled, std::slice::from_ref(value))
     }
 
@@ -189,43 +241,24 @@ impl Values {
         Some(product.removed(over))
     }
 
-    fn softmax(&mut self, x: &Value, axis: usize, is_log: bool) -> Option<Value> {
-        let index = self.graph.arg_extreme(x, axis, true);
-        let largest = self.graph.picked(x, &index, axis)?;
-        let largest = self.graph.without_gradient(&largest);
-        let shifted = Expr::Operand(0).sub(Expr::Operand(1));
-        let operands = [x.clone(), largest];
-        let powers = self.graph.map(shifted.clone().apply(Unary::Exp), &operands)?;
-        let sum = self.graph.sum(&powers, &[axis]);
-        if is_log {
-            let [x, largest] = operands;
-            let logarithm = Expr::Operand(2).apply(Unary::Log);
-            return self.graph.map(shifted.sub(logarithm), &[x, largest, sum]);
-        }
-        let quotient = Expr::Operand(0).div(Expr::Operand(1));
-        self.graph.map(quotient, &[powers, sum])
-    }
-
     fn layer_norm(&mut self, operation: &Operation, x: &Value, epsilon: f64) -> Option<Value> {
         let last = x.axes().len() - 1;
         let share = 1.0 / x.axes()[last].len as f32;
         let sum = self.graph.sum(x, &[last]);
-        let centred = Expr::Operand(0).sub(Expr::Operand(1).mul(Expr::Constant(share)));
+        let centred = Expr::Operand(0) - Expr::Operand(1) * Expr::Constant(share);
         let centred = self.graph.map(centred, &[x.clone(), sum])?;
-        let square = Expr::Operand(0).mul(Expr::Operand(0));
+        let square = Expr::Operand(0) * Expr::Operand(0);
         let squares = self.graph.map(square, std::slice::from_ref(&centred))?;
         let variance = self.graph.sum(&squares, &[last]);
-        let deviation = Expr::Operand(1)
-            .mul(Expr::Constant(share))
-            .add(Expr::Constant(epsilon as f32))
-            .apply(Unary::Sqrt);
-        let normal = Expr::Operand(0).div(deviation);
+        let variance_of = Expr::Operand(1) * Expr::Constant(share);
+        let deviation = (variance_of + Expr::Constant(epsilon as f32)).apply(Unary::Sqrt);
+        let normal = Expr::Operand(0) / deviation;
         let normal = self.graph.map(normal, &[centred, variance])?;
         let scale = self.value(operation, 1)?;
-        let scaled = Expr::Operand(0).mul(Expr::Operand(1));
+        let scaled = Expr::Operand(0) * Expr::Operand(1);
         match self.value(operation, 2) {
             Some(shift) => {
-                let shifted = scaled.add(Expr::Operand(2));
+                let shifted = scaled + Expr::Operand(2);
                 self.graph.map(shifted, &[normal, scale, shift])
             }
             None => self.graph.map(scaled, &[normal, scale]),
@@ -241,17 +274,19 @@ impl Values {
         };
         let (scale, shift) = (channel(1)?, channel(2)?);
         let (mean, variance) = (channel(3)?, channel(4)?);
-        let deviation = Expr::Operand(1).add(Expr::Constant(epsilon as f32)).apply(Unary::Sqrt);
-        let factor = Expr::Operand(0).div(deviation);
+        let deviation = (Expr::Operand(1) + Expr::Constant(epsilon as f32)).apply(Unary::Sqrt);
+        let factor = Expr::Operand(0) / deviation;
         let factor = self.graph.map(factor, &[scale, variance])?;
-        let normal = Expr::Operand(0)
-            .sub(Expr::Operand(1))
-            .mul(Expr::Operand(2))
-            .add(Expr::Operand(3));
+        let normal = (Expr::Operand(0) - Expr::Operand(1)) * Expr::Operand(2) + Expr::Operand(3);
         self.graph.map(normal, &[x.clone(), mean, factor, shift])
     }
 
-    fn padded(&mut self, x: &Value, padding: &[(usize, usize)], value: &Expr) -> Option<Value> {
+    pub(super) fn padded(
+        &mut self,
+        x: &Value,
+        padding: &[(usize, usize)],
+        value: &Expr,
+    ) -> Option<Value> {
         let padded = self.graph.padded(x, padding);
         if *value == Expr::Constant(0.0) {
             return Some(padded);
@@ -339,7 +374,11 @@ fn sliced(x: &Value, ranges: &[Slice], shape: &[usize]) -> Value {
         }
         let len = range.output_size(shape[axis]);
         let bounds = range.to_range(shape[axis]);
-        let start = if range.step < 0 { bounds.end - 1 } else { bounds.start };
+        let start = if range.step < 0 {
+            bounds.end - 1
+        } else {
+            bounds.start
+        };
         value = value.sliced(axis, start, range.step, len);
     }
     value

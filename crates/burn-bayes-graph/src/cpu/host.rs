@@ -20,7 +20,8 @@ impl HostValues {
         use burn::backend::{BackendTensor, DispatchKindConversion, Flex};
         use burn::tensor::DType;
 
-        let tensor = <DispatchTensor as DispatchKindConversion<Flex>>::try_into_backend(tensor).ok()?;
+        let tensor =
+            <DispatchTensor as DispatchKindConversion<Flex>>::try_into_backend(tensor).ok()?;
         match tensor {
             BackendTensor::Float(tensor) if tensor.dtype() == DType::F32 => {
                 Some(Self::Lent(contiguous(tensor)))
@@ -63,7 +64,11 @@ impl HostValues {
 /// The tensor, copied if its elements lie otherwise.
 #[cfg(feature = "flex")]
 fn contiguous(tensor: burn::backend::flex::FlexTensor) -> burn::backend::flex::FlexTensor {
-    if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
+    if tensor.is_contiguous() {
+        tensor
+    } else {
+        tensor.to_contiguous()
+    }
 }
 
 /// Integers as `f32`, if it has each of them.

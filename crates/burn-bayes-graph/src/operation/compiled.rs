@@ -22,11 +22,66 @@ pub(crate) enum Compiled {
     Softmax { is_log: bool, is_negated: bool },
     /// A normalisation of the last axis or by given statistics.
     Normalise { epsilon: f64 },
+    /// The largest entries or means of windows.
+    Pool(Pool),
     /// Padding with a number.
     Pad {
         padding: Vec<(usize, usize)>,
         value: Expr,
     },
+}
+
+/// The options of a pooling layer over any number of spatial axes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool {
+    /// Whether it takes the largest entry, not the mean.
+    pub(crate) is_largest: bool,
+    /// Whether the windows depend on the lengths, and have no sizes here.
+    pub(crate) is_adaptive: bool,
+    pub(crate) kernel: Vec<usize>,
+    pub(crate) stride: Vec<usize>,
+    pub(crate) padding: Vec<(usize, usize)>,
+    pub(crate) dilation: Vec<usize>,
+    /// Whether a mean counts entries of the padding.
+    pub(crate) counts_padding: bool,
+}
+
+impl Pool {
+    /// Windows of these sizes.
+    pub(super) fn windows(kernel: &[usize], stride: &[usize], padding: &[usize]) -> Self {
+        Self {
+            kernel: kernel.to_vec(),
+            stride: stride.to_vec(),
+            padding: padding.iter().map(|&both| (both, both)).collect(),
+            dilation: vec![1; kernel.len()],
+            ..Self::default()
+        }
+    }
+
+    /// The largest entry of every window with this dilation.
+    pub(super) fn largest(self, dilation: &[usize]) -> Self {
+        Self {
+            is_largest: true,
+            dilation: dilation.to_vec(),
+            ..self
+        }
+    }
+
+    /// The mean of every window.
+    pub(super) fn mean(self, counts_padding: bool) -> Self {
+        Self {
+            counts_padding,
+            ..self
+        }
+    }
+
+    /// Means of windows that depend on the lengths.
+    pub(super) fn adaptive() -> Self {
+        Self {
+            is_adaptive: true,
+            ..Self::default()
+        }
+    }
 }
 
 impl Compiled {
@@ -45,7 +100,8 @@ impl Compiled {
             | AxisRule::Gather(_)
             | AxisRule::Embedding
             | AxisRule::Matmul
-            | AxisRule::Linear => Self::ByRule,
+            | AxisRule::Linear
+            | AxisRule::Convolution(_) => Self::ByRule,
             _ => Self::No,
         }
     }
@@ -55,6 +111,13 @@ impl Compiled {
         match self {
             Self::Map(expr) => expr.owned_bytes(),
             Self::Pad { padding, .. } => vec_bytes(padding),
+            Self::Pool(Pool {
+                kernel,
+                stride,
+                padding,
+                dilation,
+                ..
+            }) => vec_bytes(kernel) + vec_bytes(stride) + vec_bytes(padding) + vec_bytes(dilation),
             _ => 0,
         }
     }

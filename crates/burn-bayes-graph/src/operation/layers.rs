@@ -6,17 +6,17 @@ use burn::backend::ops::{ActivationOps, ModuleOps, UnfoldOptions};
 
 use burn_bayes_program::{Binary, Expr, Unary};
 
-use super::{AxisRule, Compiled};
 use super::forms::{
-    Entry, along, binary, convolution, number, scalar, scalars, spatial, three, transposed_convolution,
-    unary, unknown, with_rule,
+    Entry, along, binary, convolution, number, scalar, scalars, spatial, three,
+    transposed_convolution, unary, unknown, with_rule,
 };
+use super::{AxisRule, Compiled, Pool};
 
-/// A pooling layer: its function, and the fields that are arguments of the function.
+/// A pooling layer: how it is compiled, its function, and the fields that are arguments of the function.
 macro_rules! pool {
-    ($op:ident, $function:ident, $($argument:ident),+) => {{
+    ($op:ident, $pool:expr, $function:ident, $($argument:ident),+) => {{
         $(let $argument = $op.$argument;)+
-        spatial(move |x| D::$function(x, $($argument),+))
+        spatial(move |x| D::$function(x, $($argument),+)).compiles(Compiled::Pool($pool))
     }};
 }
 
@@ -59,8 +59,10 @@ pub(super) fn module(op: &M) -> Entry {
             transposed_convolution(op.options.clone().into(), D::conv_transpose3d)
         }
         M::AvgPool1d(op) => {
+            let windows = Pool::windows(&[op.kernel_size], &[op.stride], &[op.padding]);
             pool!(
                 op,
+                windows.mean(op.count_include_pad),
                 avg_pool1d,
                 kernel_size,
                 stride,
@@ -70,8 +72,10 @@ pub(super) fn module(op: &M) -> Entry {
             )
         }
         M::AvgPool2d(op) => {
+            let windows = Pool::windows(&op.kernel_size, &op.stride, &op.padding);
             pool!(
                 op,
+                windows.mean(op.count_include_pad),
                 avg_pool2d,
                 kernel_size,
                 stride,
@@ -80,12 +84,14 @@ pub(super) fn module(op: &M) -> Entry {
                 ceil_mode
             )
         }
-        M::AdaptiveAvgPool1d(op) => pool!(op, adaptive_avg_pool1d, output_size),
-        M::AdaptiveAvgPool2d(op) => pool!(op, adaptive_avg_pool2d, output_size),
-        M::AdaptiveAvgPool3d(op) => pool!(op, adaptive_avg_pool3d, output_size),
+        M::AdaptiveAvgPool1d(op) => pool!(op, Pool::adaptive(), adaptive_avg_pool1d, output_size),
+        M::AdaptiveAvgPool2d(op) => pool!(op, Pool::adaptive(), adaptive_avg_pool2d, output_size),
+        M::AdaptiveAvgPool3d(op) => pool!(op, Pool::adaptive(), adaptive_avg_pool3d, output_size),
         M::MaxPool1d(op) => {
+            let windows = Pool::windows(&[op.kernel_size], &[op.stride], &[op.padding]);
             pool!(
                 op,
+                windows.largest(&[op.dilation]),
                 max_pool1d,
                 kernel_size,
                 stride,
@@ -95,8 +101,10 @@ pub(super) fn module(op: &M) -> Entry {
             )
         }
         M::MaxPool2d(op) => {
+            let windows = Pool::windows(&op.kernel_size, &op.stride, &op.padding);
             pool!(
                 op,
+                windows.largest(&op.dilation),
                 max_pool2d,
                 kernel_size,
                 stride,
@@ -166,21 +174,22 @@ pub(super) fn activation(op: &A) -> Entry {
 /// x (1 + erf(x / √2)) / 2
 fn gelu() -> Expr {
     let x = || Expr::Operand(0);
-    let erf = x().mul(Expr::Constant(std::f32::consts::FRAC_1_SQRT_2)).apply(Unary::Erf);
-    let half = Expr::Constant(0.5).mul(Expr::Constant(1.0).add(erf));
-    x().mul(half)
+    let erf = (x() * Expr::Constant(std::f32::consts::FRAC_1_SQRT_2)).apply(Unary::Erf);
+    x() * (Expr::Constant(0.5) * (Expr::Constant(1.0) + erf))
 }
 
 /// min(x, 0) − ln(1 + exp(−|x|))
 fn log_sigmoid() -> Expr {
     let x = || Expr::Operand(0);
-    let tail = x().apply(Unary::Abs).neg().apply(Unary::Exp).apply(Unary::Log1p);
-    x().neg().apply(Unary::Relu).neg().sub(tail)
+    let tail = (-x().apply(Unary::Abs))
+        .apply(Unary::Exp)
+        .apply(Unary::Log1p);
+    -(-x()).apply(Unary::Relu) - tail
 }
 
 /// x where it is positive, else slope · x.
 fn leaky(slope: Expr) -> Expr {
     let x = || Expr::Operand(0);
     let is_on = Expr::binary(Binary::GreaterEqual, x(), Expr::Constant(0.0));
-    Expr::select(is_on, x(), x().mul(slope))
+    Expr::select(is_on, x(), x() * slope)
 }

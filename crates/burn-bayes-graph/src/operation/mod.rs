@@ -24,7 +24,7 @@ use crate::memory_use::tensors_bytes;
 
 pub(crate) use axis_rule::{AxisRule, Convolution};
 pub(crate) use build::SlotCount;
-pub(crate) use compiled::Compiled;
+pub(crate) use compiled::{Compiled, Pool};
 pub(crate) use slots::Slots;
 
 /// A recorded operation.

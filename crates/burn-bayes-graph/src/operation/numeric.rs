@@ -5,21 +5,27 @@ use burn::backend::ir::{NumericOperationIr as N, NumericOperationIr as Numeric, 
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn_bayes_program::{Binary, Expr, Unary};
 
-use super::{AxisRule, Compiled};
 use super::forms::{
-    Entry, FLOAT, along, along_to, along_with_indices, binary, compare, compare_scalar, number, scalar,
-    scalars, supported_if, unary, whole, whole_sum, with_axes, with_rule,
+    Entry, FLOAT, along, along_to, along_with_indices, binary, compare, compare_scalar, number,
+    scalar, scalars, supported_if, unary, whole, whole_sum, with_axes, with_rule,
 };
+use super::{AxisRule, Compiled};
 
 /// The entry of an operation on the element type `k`, which indexes the functions for floats and integers.
 pub(super) fn numeric(op: &N, k: usize) -> Entry {
     match op {
         N::Add(_) => binary([D::float_add, D::int_add][k]).binary(Binary::Add),
-        N::AddScalar(op) => scalar(op.rhs, [D::float_add_scalar, D::int_add_scalar][k]).scalar(Binary::Add, op.rhs),
+        N::AddScalar(op) => {
+            scalar(op.rhs, [D::float_add_scalar, D::int_add_scalar][k]).scalar(Binary::Add, op.rhs)
+        }
         N::Sub(_) => binary([D::float_sub, D::int_sub][k]).binary(Binary::Sub),
-        N::SubScalar(op) => scalar(op.rhs, [D::float_sub_scalar, D::int_sub_scalar][k]).scalar(Binary::Sub, op.rhs),
+        N::SubScalar(op) => {
+            scalar(op.rhs, [D::float_sub_scalar, D::int_sub_scalar][k]).scalar(Binary::Sub, op.rhs)
+        }
         N::Mul(_) => binary([D::float_mul, D::int_mul][k]).binary(Binary::Mul),
-        N::MulScalar(op) => scalar(op.rhs, [D::float_mul_scalar, D::int_mul_scalar][k]).scalar(Binary::Mul, op.rhs),
+        N::MulScalar(op) => {
+            scalar(op.rhs, [D::float_mul_scalar, D::int_mul_scalar][k]).scalar(Binary::Mul, op.rhs)
+        }
         N::Div(_) => binary([D::float_div, D::int_div][k])
             .binary(Binary::Div)
             .compiled_if(k == FLOAT),
@@ -33,14 +39,17 @@ pub(super) fn numeric(op: &N, k: usize) -> Entry {
         )
         .scalar(Binary::Rem, op.rhs),
         N::Powi(_) => binary([D::float_powi, D::int_powi][k]).binary(Binary::Pow),
-        N::PowiScalar(op) => scalar(op.rhs, [D::float_powi_scalar, D::int_powi_scalar][k]).scalar(Binary::Pow, op.rhs),
+        N::PowiScalar(op) => scalar(op.rhs, [D::float_powi_scalar, D::int_powi_scalar][k])
+            .scalar(Binary::Pow, op.rhs),
         N::Abs(_) => unary([D::float_abs, D::int_abs][k]).unary(Unary::Abs),
         N::Neg(_) => unary([D::float_neg, D::int_neg][k]).unary(Unary::Neg),
         N::Sign(_) => unary([D::float_sign, D::int_sign][k]).unary(Unary::Sign),
-        N::ClampMin(op) => scalar(op.rhs, [D::float_clamp_min, D::int_clamp_min][k])
-            .scalar(Binary::Max, op.rhs),
-        N::ClampMax(op) => scalar(op.rhs, [D::float_clamp_max, D::int_clamp_max][k])
-            .scalar(Binary::Min, op.rhs),
+        N::ClampMin(op) => {
+            scalar(op.rhs, [D::float_clamp_min, D::int_clamp_min][k]).scalar(Binary::Max, op.rhs)
+        }
+        N::ClampMax(op) => {
+            scalar(op.rhs, [D::float_clamp_max, D::int_clamp_max][k]).scalar(Binary::Min, op.rhs)
+        }
         N::Clamp(op) => {
             let entry = scalars(op.min, op.max, [D::float_clamp, D::int_clamp][k]);
             match (number(op.min), number(op.max)) {
@@ -56,7 +65,9 @@ pub(super) fn numeric(op: &N, k: usize) -> Entry {
             compare_scalar(op.rhs, [D::float_greater_elem, D::int_greater_elem][k])
                 .scalar(Binary::Greater, op.rhs)
         }
-        N::GreaterEqual(_) => compare([D::float_greater_equal, D::int_greater_equal][k]).binary(Binary::GreaterEqual),
+        N::GreaterEqual(_) => {
+            compare([D::float_greater_equal, D::int_greater_equal][k]).binary(Binary::GreaterEqual)
+        }
         N::GreaterEqualElem(op) => compare_scalar(
             op.rhs,
             [D::float_greater_equal_elem, D::int_greater_equal_elem][k],
@@ -65,7 +76,9 @@ pub(super) fn numeric(op: &N, k: usize) -> Entry {
         N::Lower(_) => compare([D::float_lower, D::int_lower][k]).binary(Binary::Lower),
         N::LowerElem(op) => compare_scalar(op.rhs, [D::float_lower_elem, D::int_lower_elem][k])
             .scalar(Binary::Lower, op.rhs),
-        N::LowerEqual(_) => compare([D::float_lower_equal, D::int_lower_equal][k]).binary(Binary::LowerEqual),
+        N::LowerEqual(_) => {
+            compare([D::float_lower_equal, D::int_lower_equal][k]).binary(Binary::LowerEqual)
+        }
         N::LowerEqualElem(op) => compare_scalar(
             op.rhs,
             [D::float_lower_equal_elem, D::int_lower_equal_elem][k],
@@ -83,10 +96,18 @@ pub(super) fn numeric(op: &N, k: usize) -> Entry {
             .compiles(Compiled::Sum { is_mean: true })
             .compiled_if(k == FLOAT),
         N::ProdDim(op) => along(op.axis, [D::float_prod_dim, D::int_prod_dim][k]),
-        N::MaxDim(op) => along(op.axis, [D::float_max_dim, D::int_max_dim][k])
-            .compiles(Compiled::Extreme { is_largest: true, is_index: false }),
-        N::MinDim(op) => along(op.axis, [D::float_min_dim, D::int_min_dim][k])
-            .compiles(Compiled::Extreme { is_largest: false, is_index: false }),
+        N::MaxDim(op) => {
+            along(op.axis, [D::float_max_dim, D::int_max_dim][k]).compiles(Compiled::Extreme {
+                is_largest: true,
+                is_index: false,
+            })
+        }
+        N::MinDim(op) => {
+            along(op.axis, [D::float_min_dim, D::int_min_dim][k]).compiles(Compiled::Extreme {
+                is_largest: false,
+                is_index: false,
+            })
+        }
         N::MaxAbsDim(op) => along(op.axis, [D::float_max_abs_dim, D::int_max_abs_dim][k]),
         N::CumSum(op) => along(op.axis, [D::float_cumsum, D::int_cumsum][k]),
         N::CumProd(op) => along(op.axis, [D::float_cumprod, D::int_cumprod][k]),
@@ -104,12 +125,18 @@ pub(super) fn numeric(op: &N, k: usize) -> Entry {
             op.axis,
             [D::float_argmax, |input, axis, _| D::int_argmax(input, axis)][k],
         )
-        .compiles(Compiled::Extreme { is_largest: true, is_index: true }),
+        .compiles(Compiled::Extreme {
+            is_largest: true,
+            is_index: true,
+        }),
         N::ArgMin(op) => along_to(
             op.axis,
             [D::float_argmin, |input, axis, _| D::int_argmin(input, axis)][k],
         )
-        .compiles(Compiled::Extreme { is_largest: false, is_index: true }),
+        .compiles(Compiled::Extreme {
+            is_largest: false,
+            is_index: true,
+        }),
         N::TopK(op) => {
             let (run, len) = ([D::float_topk, D::int_topk][k], op.accumulator_len);
             along(op.axis, move |input, axis| run(input, axis, len))
@@ -138,14 +165,20 @@ pub(super) fn numeric(op: &N, k: usize) -> Entry {
                 D::int_max_dim_with_indices(input, axis)
             }][k],
         )
-        .compiles(Compiled::Extreme { is_largest: true, is_index: false }),
+        .compiles(Compiled::Extreme {
+            is_largest: true,
+            is_index: false,
+        }),
         N::MinDimWithIndices(op) => along_with_indices(
             op.dim,
             [D::float_min_dim_with_indices, |input, axis, _| {
                 D::int_min_dim_with_indices(input, axis)
             }][k],
         )
-        .compiles(Compiled::Extreme { is_largest: false, is_index: false }),
+        .compiles(Compiled::Extreme {
+            is_largest: false,
+            is_index: false,
+        }),
         N::Sort(op) => {
             let descending = op.descending;
             let entry = along(op.dim, move |input, axis| {

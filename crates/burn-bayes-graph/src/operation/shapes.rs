@@ -9,8 +9,8 @@ use burn_bayes_program::{Binary, Expr};
 
 use super::AxisRule;
 use super::forms::{
-    BOOL, Entry, FLOAT, INT, along, along_to, compare, compare_scalar, create, number, supported_if, three,
-    to_shape, unary_to, unknown, whole_to, with_axes, with_rule,
+    BOOL, Entry, FLOAT, INT, along, along_to, compare, compare_scalar, create, number,
+    supported_if, three, to_shape, unary_to, unknown, whole_to, with_axes, with_rule,
 };
 
 /// The entry of an operation on the element type `k`, which indexes the functions for floats, integers and
@@ -69,7 +69,11 @@ pub(super) fn base(op: &Base, k: usize) -> Entry {
             with_rule(AxisRule::Mask, move |op, slots| {
                 run(slots.input(op, 0), slots.input(op, 1), slots.input(op, 2))
             })
-            .map(Expr::select(Expr::Operand(1), Expr::Operand(2), Expr::Operand(0)))
+            .map(Expr::select(
+                Expr::Operand(1),
+                Expr::Operand(2),
+                Expr::Operand(0),
+            ))
         }
         Base::MaskFill(op) => {
             let run = [D::float_mask_fill, D::int_mask_fill, D::bool_mask_fill][k];
@@ -78,9 +82,7 @@ pub(super) fn base(op: &Base, k: usize) -> Entry {
                 run(slots.input(op, 0), slots.input(op, 1), value.into())
             });
             match number(value) {
-                Some(value) => {
-                    entry.map(Expr::select(Expr::Operand(1), value, Expr::Operand(0)))
-                }
+                Some(value) => entry.map(Expr::select(Expr::Operand(1), value, Expr::Operand(0))),
                 None => entry,
             }
         }
@@ -99,8 +101,12 @@ pub(super) fn base(op: &Base, k: usize) -> Entry {
             })
         }
         Base::Cast(_) => match k {
-            FLOAT => unary_to(D::float_cast).with_axis_rule(AxisRule::Cast).map(Expr::Operand(0)),
-            INT => unary_to(D::int_cast).with_axis_rule(AxisRule::Cast).map(Expr::Operand(0)),
+            FLOAT => unary_to(D::float_cast)
+                .with_axis_rule(AxisRule::Cast)
+                .map(Expr::Operand(0)),
+            INT => unary_to(D::int_cast)
+                .with_axis_rule(AxisRule::Cast)
+                .map(Expr::Operand(0)),
             _ => Entry::without_arithmetic(AxisRule::Cast),
         },
         Base::Equal(_) => compare(

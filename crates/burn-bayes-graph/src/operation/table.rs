@@ -42,7 +42,7 @@ fn boolean(op: &BoolOp) -> Entry {
     match op {
         BoolOp::IntoFloat(_) => unary_to(D::bool_into_float).map(Expr::Operand(0)),
         BoolOp::IntoInt(_) => unary_to(D::bool_into_int).map(Expr::Operand(0)),
-        BoolOp::Not(_) => unary(D::bool_not).map(Expr::Constant(1.0).sub(Expr::Operand(0))),
+        BoolOp::Not(_) => unary(D::bool_not).map(Expr::Constant(1.0) - Expr::Operand(0)),
         BoolOp::And(_) => binary(D::bool_and).binary(Binary::Min),
         BoolOp::Or(_) => binary(D::bool_or).binary(Binary::Max),
         BoolOp::Xor(_) => binary(D::bool_xor).binary(Binary::NotEqual),

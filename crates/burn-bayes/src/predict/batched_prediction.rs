@@ -48,7 +48,7 @@ where
                     false => forward.without_self_check(),
                 }
             });
-            if forward.draws_that_fit(model, item)? < 2 {
+            if !forward.is_faster(model, item)? {
                 return Ok(None);
             }
             let draws = draws()?;

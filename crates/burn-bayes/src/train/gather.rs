@@ -106,10 +106,8 @@ where
     let proposal = terms.add_curvature(model, &item, proposal)?;
     let draws = &proposal.draws;
     let together = match bayesian.known_recording::<BatchedTraining<M>>() {
-        Some(batched) if draws.len() > 1 => {
-            batched.gathered(model, draws, &item, bayesian.self_check())?
-        }
-        _ => None,
+        Some(batched) => batched.gathered(model, draws, &item, bayesian.self_check())?,
+        None => None,
     };
     let Gathered {
         signal,

@@ -193,7 +193,16 @@ fn one_draw_or_one_example_is_the_models_own_step() {
         let of = |bayesian: &Bayes<_>| {
             joined_gradients(bayesian.algorithm(), &stepped(bayesian, rows).0)
         };
-        assert_eq!(of(&together), of(&looped));
+        let (together, looped) = (of(&together), of(&looped));
+        // A single draw may be evaluated by a compiled loss, which rounds differently.
+        match rows {
+            1 => assert_eq!(together, looped),
+            _ => {
+                let scale = looped.iter().fold(0.0_f64, |scale, x| scale.max(x.abs()));
+                let scales = vec![scale; looped.len()];
+                assert_close("gradient", &together, &looped, &scales, 1e-5);
+            }
+        }
     }
 }
 

@@ -45,7 +45,7 @@ impl Setting<'_> {
 
     /// The same with perturbed last bits of weights and inputs, which bounds the effect of rounding.
     pub(crate) fn nudged(&self, weights: &[f32]) -> Vec<Expected> {
-        let nudged = (0..4).map(|seed| {
+        let nudged = (0..16).map(|seed| {
             let weights: Tensor<1> = nudge(vector(weights), seed);
             let weights: Vec<f32> = weights.to_data().iter::<f32>().collect();
             let batch = Examples {

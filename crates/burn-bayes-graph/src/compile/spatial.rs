@@ -1,0 +1,208 @@
+//! Convolutions and pooling as products and reductions of windows.
+
+use burn_bayes_program::{Axis, Expr, Value};
+
+use super::operations::Values;
+use crate::operation::{Convolution, Operation, Pool};
+
+impl Values {
+    /// A convolution, of which every window is a row of a matrix product.
+    pub(super) fn convolution(
+        &mut self,
+        operation: &Operation,
+        x: &Value,
+        options: &Convolution,
+        axes: &[Axis],
+    ) -> Option<Value> {
+        let kernel = self.value(operation, 1)?;
+        let lens: Vec<_> = axes[2..].iter().map(|axis| axis.len).collect();
+        let product = match options.is_transposed {
+            false => self.windows_product(x, &kernel, options, &lens)?,
+            true => self.transposed(x, &kernel, options, &lens)?,
+        };
+        let product = self.graph.reshaped(&product, axes)?;
+        let Some(bias) = self.value(operation, 2) else {
+            return Some(product);
+        };
+        let bias = (0..lens.len()).fold(bias, |bias, _| bias.inserted(bias.axes().len()));
+        let sum = Expr::Operand(0) + Expr::Operand(1);
+        self.graph.map(sum, &[product, bias])
+    }
+
+    /// `[M, G, O / G, 1, …]`.
+    fn windows_product(
+        &mut self,
+        x: &Value,
+        kernel: &Value,
+        options: &Convolution,
+        lens: &[usize],
+    ) -> Option<Value> {
+        let (rank, groups) = (lens.len(), options.groups);
+        let sizes: Vec<_> = kernel.axes()[2..].iter().map(|axis| axis.len).collect();
+        let x = self.zero_padded(x, &options.padding);
+        let channels = x.axes()[1].len;
+        let is_plain =
+            sizes.iter().all(|&size| size == 1) && options.stride.iter().all(|&s| s == 1);
+        // [M, C, len…] → [M, C, size…, len…]
+        let mut windows = x;
+        for axis in (0..rank).rev() {
+            let (step, dilation) = (options.stride[axis], options.dilation[axis]);
+            windows = windows.windowed(axis + 2, [lens[axis], step], [sizes[axis], dilation]);
+        }
+        let order = [0, 1].into_iter().chain((0..rank).map(|axis| 2 * axis + 3));
+        let order: Vec<_> = order.chain((0..rank).map(|axis| 2 * axis + 2)).collect();
+        let mut patches = windows.permuted(&order);
+        if !is_plain {
+            patches = self.graph.copied(patches);
+        }
+        // [M, G, 1, C / G, size…, len…] and [1, G, O / G, C / G, size…, 1…]
+        let grouped = |axes: &[Axis], axis: usize, len: usize| {
+            let mut axes = axes.to_vec();
+            axes.splice(
+                axis..=axis,
+                [Axis::fixed(groups), Axis::fixed(len / groups)],
+            );
+            axes
+        };
+        let split = grouped(patches.axes(), 1, channels);
+        let patches = self.graph.reshaped(&patches, &split)?.inserted(2);
+        let split = grouped(kernel.axes(), 0, kernel.axes()[0].len);
+        let mut kernel = self.graph.reshaped(kernel, &split)?.inserted(0);
+        for _ in 0..rank {
+            kernel = kernel.inserted(kernel.axes().len());
+        }
+        let over: Vec<_> = (3..4 + rank).collect();
+        self.graph.product(&patches, &kernel, &over)
+    }
+
+    /// `[M, G, 1, O / G, …]` for a kernel `[C, O / G, …]`.
+    fn transposed(
+        &mut self,
+        x: &Value,
+        kernel: &Value,
+        options: &Convolution,
+        lens: &[usize],
+    ) -> Option<Value> {
+        let (rank, groups) = (lens.len(), options.groups);
+        // [M, G, C / G, 1, len, 1, …] and [1, G, C / G, O / G, 1, size, …]
+        let mut split = x.axes().to_vec();
+        let channels = split[1].len;
+        split.splice(1..=1, [Axis::fixed(groups), Axis::fixed(channels / groups)]);
+        let mut left = self.graph.reshaped(x, &split)?.inserted(3);
+        let mut split = kernel.axes().to_vec();
+        split.splice(0..=0, [Axis::fixed(groups), Axis::fixed(channels / groups)]);
+        let mut right = self.graph.reshaped(kernel, &split)?.inserted(0);
+        let mut windows = Vec::with_capacity(rank);
+        let mut full = Vec::with_capacity(rank);
+        for axis in 0..rank {
+            left = left.inserted(5 + 2 * axis);
+            right = right.inserted(4 + 2 * axis);
+            let (step, dilation) = (options.stride[axis], options.dilation[axis]);
+            windows.push((4 + 2 * axis, step, dilation));
+            let (count, size) = (x.axes()[2 + axis].len, kernel.axes()[2 + axis].len);
+            let reached = (count - 1) * step + dilation * (size - 1) + 1;
+            full.push(reached.max(options.padding[axis].0 + lens[axis]));
+        }
+        let sum = self
+            .graph
+            .unwindowed_product(&left, &right, &[2], &windows, &full)?;
+        let cropped = lens.iter().enumerate().fold(sum, |sum, (axis, &len)| {
+            sum.sliced(axis + 4, options.padding[axis].0, 1, len)
+        });
+        Some(cropped)
+    }
+
+    /// The largest entry or the mean of every window.
+    pub(super) fn pooled(&mut self, x: &Value, pool: &Pool, axes: &[Axis]) -> Option<Value> {
+        let lens: Vec<_> = axes[2..].iter().map(|axis| axis.len).collect();
+        let inner: Vec<_> = x.axes()[2..].iter().map(|axis| axis.len).collect();
+        let pool = pool.sized(&inner, &lens)?;
+        let x = match pool.is_largest {
+            true => self.padded_below(x, &pool.padding)?,
+            false => self.zero_padded(x, &pool.padding),
+        };
+        let mut windows = x;
+        for axis in (0..lens.len()).rev() {
+            let sizes = [pool.kernel[axis], pool.dilation[axis]];
+            windows = windows.windowed(axis + 2, [lens[axis], pool.stride[axis]], sizes);
+        }
+        let over: Vec<_> = (0..lens.len()).map(|axis| 2 * axis + 3).collect();
+        if pool.is_largest {
+            let [largest, _] = self.graph.extreme(&windows, &over, true);
+            return self.graph.reshaped(&largest, axes);
+        }
+        let sum = self.graph.sum(&windows, &over);
+        let sum = self.graph.reshaped(&sum, axes)?;
+        let shares = pool.shares(&inner, &lens);
+        let shares = self.graph.constant(&lens, shares).inserted(0).inserted(0);
+        let mean = Expr::Operand(0) * Expr::Operand(1);
+        self.graph.map(mean, &[sum, shares])
+    }
+
+    fn zero_padded(&mut self, x: &Value, padding: &[(usize, usize)]) -> Value {
+        if padding.iter().all(|&(before, after)| before + after == 0) {
+            return x.clone();
+        }
+        let padding: Vec<_> = [(0, 0); 2].iter().chain(padding).copied().collect();
+        self.graph.padded(x, &padding)
+    }
+
+    /// With −∞ around, which is no window's largest entry.
+    fn padded_below(&mut self, x: &Value, padding: &[(usize, usize)]) -> Option<Value> {
+        if padding.iter().all(|&(before, after)| before + after == 0) {
+            return Some(x.clone());
+        }
+        let padding: Vec<_> = [(0, 0); 2].iter().chain(padding).copied().collect();
+        self.padded(x, &padding, &Expr::Constant(f32::NEG_INFINITY))
+    }
+}
+
+impl Pool {
+    /// The options with sizes and padding for these lengths. `None` for windows that differ, or reach beyond the padding.
+    fn sized(&self, inner: &[usize], lens: &[usize]) -> Option<Self> {
+        let mut sized = self.clone();
+        if self.is_adaptive {
+            for (&inner, &len) in inner.iter().zip(lens) {
+                if !inner.is_multiple_of(len) {
+                    return None;
+                }
+                sized.kernel.push(inner / len);
+                sized.stride.push(inner / len);
+                sized.padding.push((0, 0));
+                sized.dilation.push(1);
+            }
+        }
+        let fits = (0..lens.len()).all(|axis| {
+            let reached = (lens[axis] - 1) * sized.stride[axis]
+                + sized.dilation[axis] * (sized.kernel[axis] - 1)
+                + 1;
+            let (before, after) = sized.padding[axis];
+            reached <= inner[axis] + before + after
+        });
+        fits.then_some(sized)
+    }
+
+    /// One over the number of entries that each window counts.
+    fn shares(&self, inner: &[usize], lens: &[usize]) -> Vec<f32> {
+        let count = |axis: usize, window: usize| {
+            let start = window * self.stride[axis];
+            let (before, _) = self.padding[axis];
+            let entries = (0..self.kernel[axis]).map(|entry| start + entry * self.dilation[axis]);
+            let is_inside = |place: &usize| (before..before + inner[axis]).contains(place);
+            match self.counts_padding {
+                true => self.kernel[axis],
+                false => entries.filter(is_inside).count(),
+            }
+        };
+        let mut counts = vec![1];
+        for (axis, &len) in lens.iter().enumerate() {
+            let times = |known: usize| (0..len).map(move |window| (known, window));
+            counts = counts
+                .into_iter()
+                .flat_map(times)
+                .map(|(known, window)| known * count(axis, window))
+                .collect();
+        }
+        counts.into_iter().map(|count| 1.0 / count as f32).collect()
+    }
+}
