@@ -263,7 +263,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         };
         let tensors = module_tensors(model, &self.layout);
         let draws = (&*self.layout, draws.values());
-        Ok(player.run(draws, &tensors, Inputs::of(batch), examples, &self.scratch))
+        Ok(player.run(draws, &tensors, Inputs::of(batch), examples))
     }
 
     /// The losses and gradients by one backward pass per example: exact for every model, and slow.

@@ -96,8 +96,8 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         Self {
             layout,
             loss: Box::new(loss),
-            programs: Memo::new(CAPACITY / 2),
-            players: Memo::new(CAPACITY / 2),
+            programs: Memo::new(CAPACITY / 4 * 3),
+            players: Memo::new(CAPACITY / 4),
             replica: Once::new(),
             is_checked: true,
         }
@@ -113,8 +113,8 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
 
     #[cfg(test)]
     pub(crate) fn with_capacity(mut self, bytes: usize) -> Self {
-        self.programs = Memo::new(bytes / 2);
-        self.players = Memo::new(bytes / 2);
+        self.programs = Memo::new(bytes / 4 * 3);
+        self.players = Memo::new(bytes / 4);
         self
     }
 

@@ -5,7 +5,6 @@ use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor, T
 use burn::tensor::{Int, Shape, Slice, Tensor, TensorData};
 
 use crate::axis::ExampleAxis;
-use crate::cpu::Scratch;
 use crate::view::{gather_starts, row_major};
 
 /// A tensor without autodiff.
@@ -146,23 +145,13 @@ impl DynTensor {
         Tensor::from_dispatch(self.0)
     }
 
-    /// A vector of numbers, whose memory returns to `scratch`.
-    pub(crate) fn from_host(values: Vec<f32>, scratch: &Scratch, device: &DispatchDevice) -> Self {
-        #[cfg(feature = "flex")]
-        {
-            let _ = device;
-            let len = values.len();
-            Self::new(crate::cpu::lent(values, [len], scratch).into_dispatch())
-        }
-        #[cfg(not(feature = "flex"))]
-        {
-            let _ = scratch;
-            let len = values.len();
-            Self(Dispatch::float_from_data(
-                TensorData::new(values, [len]),
-                device,
-            ))
-        }
+    /// A vector of numbers.
+    pub(crate) fn from_host(values: Vec<f32>, device: &DispatchDevice) -> Self {
+        let len = values.len();
+        Self(Dispatch::float_from_data(
+            TensorData::new(values, [len]),
+            device,
+        ))
     }
 
     /// A vector with the values of `draws` draws, each of this shape with the axis `rows` moved to the front, as a tensor

@@ -7,7 +7,6 @@ use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor, T
 use burn::tensor::TensorData;
 
 use crate::compile::CompiledRecording;
-use crate::cpu::Scratch;
 use crate::dyn_tensor::DynTensor;
 use crate::layout::Layout;
 use crate::memory_use::MemoryUse;
@@ -78,11 +77,10 @@ impl Player {
         tensors: &[ModuleTensor],
         inputs: Vec<DispatchTensor>,
         examples: usize,
-        scratch: &Scratch,
     ) -> Option<Replay> {
         let program = self.program.as_ref()?;
         let read = program.inputs(tensors, inputs.clone(), examples)?;
-        Some(program.replay(&self.plan, (layout, draws), &read, &inputs, scratch))
+        Some(program.replay(&self.plan, (layout, draws), &read, &inputs))
     }
 
     /// Evaluates the losses and the gradients at the leaves, for the tensors of a module and of a batch.

@@ -39,9 +39,7 @@ pub use precision::{PrecisionGaussian, SignedNoise, noise_products, precision_dr
 pub use precision_step::{MeanStep, PrecisionOut, PrecisionStep, mean_step, precision_step};
 pub use product::weighted_product;
 pub use scale::scale;
-pub use strided::{
-    Route, Strided, StripMemory, Target, add_picked, arg_extreme, map_strided, pick,
-};
+pub use strided::{Route, Strided, Target, add_picked, arg_extreme, map_strided, pick};
 pub use vifa_gradient::{DrawGradient, GradientSummary, VifaGradient, VifaState, vifa_gradient};
 
 #[cfg(test)]

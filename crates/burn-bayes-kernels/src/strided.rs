@@ -1,5 +1,7 @@
 //! Element-wise formulas over strided operands, added to or written to a strided target.
 
+use std::cell::RefCell;
+
 use crate::formula::{Lane, Registers, STRIP, Step, evaluate};
 use crate::parallel::{LANES, vectorise};
 
@@ -34,12 +36,16 @@ pub struct Target<'a> {
     pub is_added: bool,
 }
 
-/// Memory of loops, which is used again.
-#[derive(Debug, Default)]
-pub struct StripMemory {
+/// Memory of loops, which a thread uses again.
+#[derive(Default)]
+struct StripMemory {
     registers: Registers,
     gathered: Registers,
     result: Vec<f32>,
+}
+
+thread_local! {
+    static MEMORY: RefCell<StripMemory> = RefCell::default();
 }
 
 /// Evaluates a formula at every index of a loop over `lens`.
@@ -47,25 +53,21 @@ pub struct StripMemory {
 /// # Panics
 ///
 /// If an operand or the target reaches beyond its memory, or the loop has more than eight axes.
-pub fn map_strided(
-    steps: &[Step],
-    lens: &[usize],
-    operands: &[Strided<'_>],
-    target: Target<'_>,
-    memory: &mut StripMemory,
-) {
+pub fn map_strided(steps: &[Step], lens: &[usize], operands: &[Strided<'_>], target: Target<'_>) {
     let more = |registers: &mut Registers, len: usize| {
         if registers.len() < len {
             registers.resize(len, [0.0; STRIP]);
         }
     };
-    more(&mut memory.registers, steps.len());
-    more(&mut memory.gathered, operands.len());
-    memory.result.resize(STRIP, 0.0);
-    vectorise(
-        #[inline(always)]
-        || run(steps, lens, operands, target, memory),
-    );
+    MEMORY.with_borrow_mut(|memory| {
+        more(&mut memory.registers, steps.len());
+        more(&mut memory.gathered, operands.len());
+        memory.result.resize(STRIP, 0.0);
+        vectorise(
+            #[inline(always)]
+            || run(steps, lens, operands, target, memory),
+        );
+    });
 }
 
 #[inline(always)]

@@ -1,15 +1,15 @@
 //! Programs, and how they run.
 
 use burn_bayes_kernels::{
-    Matrix, Route as KernelRoute, Strided, StripMemory, Target, add_picked, arg_extreme,
-    map_strided, matmul, pick,
+    Matrix, Route as KernelRoute, Strided, Target, add_picked, arg_extreme, map_strided, matmul,
+    pick,
 };
 
 use rayon::prelude::*;
 
 use crate::graph::{Graph, Route, Value};
 use crate::product::{Loop, ProductLoops};
-use crate::schedule::{Buffer, Instruction, Place, Schedule, Unsupported, schedule};
+use crate::schedule::{ALLOCATION, Buffer, Instruction, Place, Schedule, Unsupported, schedule};
 use crate::shape::{Axis, View};
 
 /// A list of instructions over fixed memory, for any number of rows.
@@ -45,7 +45,6 @@ pub struct Given<'a> {
 #[derive(Debug, Default)]
 pub struct Workspace {
     buffers: Vec<Vec<f32>>,
-    strips: StripMemory,
     /// Those of further parts of the rows.
     parts: Vec<Workspace>,
 }
@@ -102,19 +101,23 @@ impl Program {
         &self.outputs
     }
 
-    /// The memory of the program, and of a run of it, in bytes.
-    pub fn bytes(&self) -> usize {
-        /// A generous size of an instruction with what it owns.
-        const INSTRUCTION: usize = 1024;
+    /// The memory of the program, and of a run of it for so many rows, in bytes.
+    pub fn bytes(&self, count: usize) -> usize {
+        let rows = self.block.min(count);
         let buffer = |buffer: &Buffer| match buffer {
             Buffer::Shared(len) => *len,
-            Buffer::Rows(len) => self.block * len,
-            Buffer::Constant(values) => values.len(),
-            Buffer::GivenShared { .. } | Buffer::GivenRows { .. } => 0,
+            Buffer::Rows(len) => rows * len,
+            Buffer::GivenShared { .. } | Buffer::GivenRows { .. } | Buffer::Constant(_) => 0,
         };
-        let numbers: usize = self.schedule.buffers.iter().map(buffer).sum();
-        numbers * size_of::<f32>()
-            + (self.instructions() + self.schedule.buffers.len()) * INSTRUCTION
+        let constant = |buffer: &Buffer| match buffer {
+            Buffer::Constant(values) => values.len(),
+            _ => 0,
+        };
+        let buffers = &self.schedule.buffers;
+        let numbers = self.parts(count) * buffers.iter().map(buffer).sum::<usize>();
+        let constants: usize = buffers.iter().map(constant).sum();
+        let room = self.parts(count) * buffers.len() * (size_of::<Vec<f32>>() + ALLOCATION);
+        (numbers + constants) * size_of::<f32>() + room + self.schedule.owned_bytes()
     }
 
     /// The number of numbers that a run computes for so many rows.
@@ -424,7 +427,6 @@ impl Block<'_> {
             } => {
                 let lens = self.lens(axes);
                 let mut out = std::mem::take(&mut self.memory.buffers[target.buffer]);
-                let mut strips = std::mem::take(&mut self.memory.strips);
                 let empty = Strided {
                     data: &[],
                     offset: 0,
@@ -443,8 +445,7 @@ impl Block<'_> {
                     is_added: *is_added,
                 };
                 let strided = &strided[..operands.len()];
-                map_strided(steps, lens.as_slice(), strided, to, &mut strips);
-                self.memory.strips = strips;
+                map_strided(steps, lens.as_slice(), strided, to);
                 self.memory.buffers[target.buffer] = out;
             }
             Instruction::Product {

@@ -113,6 +113,75 @@ pub(crate) struct Schedule {
     pub(crate) row_sums: Vec<usize>,
 }
 
+/// What an allocation needs besides its contents.
+pub(crate) const ALLOCATION: usize = 16;
+
+/// The memory that a vector owns, besides what its elements own.
+fn vec_bytes<T>(values: &Vec<T>) -> usize {
+    values.capacity() * size_of::<T>() + ALLOCATION
+}
+
+impl Schedule {
+    /// The memory of what it owns, in bytes.
+    pub(crate) fn owned_bytes(&self) -> usize {
+        let lists = [&self.before, &self.rows, &self.after];
+        let lists = lists.map(|list| {
+            let owned = list.iter().map(Instruction::owned_bytes);
+            vec_bytes(list) + owned.sum::<usize>()
+        });
+        vec_bytes(&self.buffers)
+            + lists.iter().sum::<usize>()
+            + vec_bytes(&self.outputs)
+            + vec_bytes(&self.row_sums)
+    }
+}
+
+impl Instruction {
+    fn owned_bytes(&self) -> usize {
+        let place = |place: &Place| vec_bytes(&place.strides);
+        let list = |window: &Arc<[usize]>| window.len() * size_of::<usize>() + 2 * ALLOCATION;
+        let route = |route: &Route| match route {
+            Route::Listed(distances) => list(distances),
+            Route::Even { .. } => 0,
+        };
+        match self {
+            Self::Zero(_) => 0,
+            Self::Map {
+                steps,
+                axes,
+                operands,
+                target,
+                ..
+            } => {
+                let of_operands = operands.iter().map(place).sum::<usize>();
+                vec_bytes(steps)
+                    + vec_bytes(axes)
+                    + vec_bytes(operands)
+                    + of_operands
+                    + place(target)
+            }
+            Self::Product { loops, .. } => vec_bytes(&loops.others),
+            Self::Arg {
+                axes, of, window, ..
+            } => vec_bytes(axes) + place(of) + list(window),
+            Self::Pick {
+                axes,
+                table,
+                index,
+                route: by,
+                ..
+            } => vec_bytes(axes) + place(table) + place(index) + route(by),
+            Self::AddPicked {
+                axes,
+                values,
+                index,
+                route: by,
+                target,
+            } => vec_bytes(axes) + place(values) + place(index) + route(by) + place(target),
+        }
+    }
+}
+
 /// Largest number of steps of a formula made of several.
 const STEPS: usize = 24;
 /// Largest number of operands of such a formula.

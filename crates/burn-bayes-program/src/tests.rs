@@ -320,7 +320,7 @@ fn random_chain(seed: u64) -> (Graph, Value, Vec<Value>, Data) {
     let mut data = Data {
         shared: Vec::new(),
         rows: Vec::new(),
-        count: [1, 2, 3, 7, 300, 2000][numbers.below(5 + usize::from(seed % 16 == 0))],
+        count: [1, 2, 3, 7, 300, 2000][numbers.below(5 + usize::from(seed.is_multiple_of(16)))],
     };
     let mut weights = Vec::new();
     let axes = [ROWS, Axis::fixed(2), Axis::fixed(3)];

@@ -15,7 +15,7 @@ use burn_bayes_program::{Given, Program, Value, Workspace};
 use rayon::prelude::*;
 
 use crate::axis::ExampleAxis;
-use crate::cpu::{HostValues, Scratch};
+use crate::cpu::HostValues;
 use crate::dyn_tensor::DynTensor;
 use crate::layout::Layout;
 use crate::memory_use::{MemoryUse, vec_bytes};
@@ -51,6 +51,8 @@ pub(crate) enum Wanted {
 #[derive(Debug)]
 pub(crate) struct CompiledRecording {
     program: Program,
+    /// The number of rows of the batches that it was made for.
+    examples: usize,
     shared: Vec<Shared>,
     /// Constants with an entry per row, which follow the batch's tensors.
     row_constants: Vec<Vec<f32>>,
@@ -186,6 +188,7 @@ impl CompiledRecording {
         let program = program.map_err(|reason| format!("{reason:?}"))?;
         Ok(Self {
             program,
+            examples,
             shared,
             row_constants,
             parameters,
@@ -289,7 +292,6 @@ impl CompiledRecording {
         (layout, draws): (&Layout, &[f32]),
         inputs: &HostInputs,
         batch: &[DispatchTensor],
-        scratch: &Scratch,
     ) -> Replay {
         let count = draws.len() / layout.len().max(1);
         let lens = self
@@ -298,7 +300,7 @@ impl CompiledRecording {
             .iter()
             .map(|of| of.len * inputs.examples);
         let lens: Vec<_> = lens.collect();
-        let mut all: Vec<Vec<f32>> = lens.iter().map(|len| scratch.take(count * len)).collect();
+        let mut all: Vec<Vec<f32>> = lens.iter().map(|len| vec![0.0; count * len]).collect();
         let mut places: Vec<Vec<&mut [f32]>> = (0..count).map(|_| Vec::new()).collect();
         for (values, &len) in all.iter_mut().zip(&lens) {
             for (places, values) in places.iter_mut().zip(values.chunks_exact_mut(len)) {
@@ -321,7 +323,7 @@ impl CompiledRecording {
         let device = device_of(batch.iter());
         let mut tensor = |place: usize, shape: &[usize], axis: ExampleAxis| {
             let values = all[place].take().expect("every output is read once");
-            let values = DynTensor::from_host(values, scratch, &device);
+            let values = DynTensor::from_host(values, &device);
             values.with_rows_moved(count, shape, axis.axis)
         };
         let losses = tensor(0, &[inputs.examples], ExampleAxis::plain(0));
@@ -410,7 +412,7 @@ impl MemoryUse for CompiledRecording {
     fn bytes(&self) -> usize {
         let constants = self.row_constants.iter().map(vec_bytes);
         size_of::<Self>()
-            + self.program.bytes()
+            + self.program.bytes(self.examples)
             + vec_bytes(&self.shared)
             + vec_bytes(&self.parameters)
             + vec_bytes(&self.outside)

@@ -111,7 +111,7 @@ impl Values {
     /// The results, whose first has these axes.
     fn results(&mut self, operation: &Operation, axes: &[Axis]) -> Option<Vec<Value>> {
         let x = self.value(operation, 0)?;
-        let value = match (&operation.compiled, &operation.axes) {
+        let value = match (&*operation.compiled, &operation.axes) {
             (Compiled::No, _) => return None,
             (Compiled::Map(formula), _) => {
                 let operands: Option<Vec<_>> = (0..operation.inputs.len())

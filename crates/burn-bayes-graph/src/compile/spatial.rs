@@ -83,7 +83,7 @@ impl Values {
         options: &Convolution,
         lens: &[usize],
     ) -> Option<Value> {
-        let (rank, groups) = (lens.len(), options.groups);
+        let groups = options.groups;
         // [M, G, C / G, 1, len, 1, …] and [1, G, C / G, O / G, 1, size, …]
         let mut split = x.axes().to_vec();
         let channels = split[1].len;
@@ -92,16 +92,16 @@ impl Values {
         let mut split = kernel.axes().to_vec();
         split.splice(0..=0, [Axis::fixed(groups), Axis::fixed(channels / groups)]);
         let mut right = self.graph.reshaped(kernel, &split)?.inserted(0);
-        let mut windows = Vec::with_capacity(rank);
-        let mut full = Vec::with_capacity(rank);
-        for axis in 0..rank {
+        let mut windows = Vec::with_capacity(lens.len());
+        let mut full = Vec::with_capacity(lens.len());
+        for (axis, &len) in lens.iter().enumerate() {
             left = left.inserted(5 + 2 * axis);
             right = right.inserted(4 + 2 * axis);
             let (step, dilation) = (options.stride[axis], options.dilation[axis]);
             windows.push((4 + 2 * axis, step, dilation));
             let (count, size) = (x.axes()[2 + axis].len, kernel.axes()[2 + axis].len);
             let reached = (count - 1) * step + dilation * (size - 1) + 1;
-            full.push(reached.max(options.padding[axis].0 + lens[axis]));
+            full.push(reached.max(options.padding[axis].0 + len));
         }
         let sum = self
             .graph

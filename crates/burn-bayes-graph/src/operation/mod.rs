@@ -41,7 +41,7 @@ pub(crate) struct Operation {
     /// The arithmetic; `None` if the operation cannot be replayed.
     kernel: Option<Kernel>,
     /// How a compiled program evaluates it.
-    pub(crate) compiled: Compiled,
+    pub(crate) compiled: Arc<Compiled>,
 }
 
 /// Reads an operation's operands from slots, and writes its results there.
@@ -60,7 +60,7 @@ impl From<OperationIr> for Operation {
             inputs: recorded.inputs().cloned().collect(),
             outputs: recorded.outputs().cloned().collect(),
             kernel,
-            compiled,
+            compiled: compiled.into(),
         }
     }
 }
@@ -100,7 +100,8 @@ impl Operation {
         let kernel = self.kernel.as_ref();
         let kernel = kernel.map_or(0, |kernel| SHARED + size_of_val(&**kernel));
         let tensors = tensors_bytes(&self.inputs) + tensors_bytes(&self.outputs);
-        let described = self.axes.owned_bytes() + self.compiled.owned_bytes();
+        let compiled = SHARED + size_of::<Compiled>() + self.compiled.owned_bytes();
+        let described = self.axes.owned_bytes() + compiled;
         SHARED + self.name.capacity() + described + tensors + kernel
     }
 }
