@@ -3,6 +3,10 @@
 use burn::backend::DispatchTensor;
 
 /// The elements of a tensor in row-major order, as `f32`.
+#[cfg_attr(
+    not(feature = "flex"),
+    allow(dead_code, reason = "without Burn's CPU backend there are none")
+)]
 #[derive(Debug)]
 pub(crate) enum HostValues {
     /// The memory of the tensor.

@@ -1,5 +1,6 @@
 //! How a compiled program evaluates an operation, beyond what the rule for axes says.
 
+use burn::backend::ir::NumericOperationIr as Numeric;
 use burn_bayes_program::Expr;
 
 use super::AxisRule;
@@ -121,4 +122,33 @@ impl Compiled {
             _ => 0,
         }
     }
+}
+
+/// Whether integers of the results are at most as large as those of the operands, so that programs, which hold them as
+/// `f32`, have them exactly.
+pub(super) fn is_bounded(op: &Numeric) -> bool {
+    matches!(
+        op,
+        Numeric::Abs(_)
+            | Numeric::Neg(_)
+            | Numeric::Sign(_)
+            | Numeric::ClampMin(_)
+            | Numeric::ClampMax(_)
+            | Numeric::Clamp(_)
+            | Numeric::Greater(_)
+            | Numeric::GreaterElem(_)
+            | Numeric::GreaterEqual(_)
+            | Numeric::GreaterEqualElem(_)
+            | Numeric::Lower(_)
+            | Numeric::LowerElem(_)
+            | Numeric::LowerEqual(_)
+            | Numeric::LowerEqualElem(_)
+            | Numeric::MaxDim(_)
+            | Numeric::MinDim(_)
+            | Numeric::MaxDimWithIndices(_)
+            | Numeric::MinDimWithIndices(_)
+            | Numeric::ArgMax(_)
+            | Numeric::ArgMin(_)
+            | Numeric::Pad(_)
+    )
 }

@@ -26,12 +26,10 @@ pub(super) fn numeric(op: &N, k: usize) -> Entry {
         N::MulScalar(op) => {
             scalar(op.rhs, [D::float_mul_scalar, D::int_mul_scalar][k]).scalar(Binary::Mul, op.rhs)
         }
-        N::Div(_) => binary([D::float_div, D::int_div][k])
-            .binary(Binary::Div)
-            .compiled_if(k == FLOAT),
-        N::DivScalar(op) => scalar(op.rhs, [D::float_div_scalar, D::int_div_scalar][k])
-            .scalar(Binary::Div, op.rhs)
-            .compiled_if(k == FLOAT),
+        N::Div(_) => binary([D::float_div, D::int_div][k]).binary(Binary::Div),
+        N::DivScalar(op) => {
+            scalar(op.rhs, [D::float_div_scalar, D::int_div_scalar][k]).scalar(Binary::Div, op.rhs)
+        }
         N::Rem(_) => binary([D::float_remainder, D::int_remainder][k]).binary(Binary::Rem),
         N::RemScalar(op) => scalar(
             op.rhs,
@@ -93,8 +91,7 @@ pub(super) fn numeric(op: &N, k: usize) -> Entry {
         N::SumDim(op) => along(op.axis, [D::float_sum_dim, D::int_sum_dim][k])
             .compiles(Compiled::Sum { is_mean: false }),
         N::MeanDim(op) => along(op.axis, [D::float_mean_dim, D::int_mean_dim][k])
-            .compiles(Compiled::Sum { is_mean: true })
-            .compiled_if(k == FLOAT),
+            .compiles(Compiled::Sum { is_mean: true }),
         N::ProdDim(op) => along(op.axis, [D::float_prod_dim, D::int_prod_dim][k]),
         N::MaxDim(op) => {
             along(op.axis, [D::float_max_dim, D::int_max_dim][k]).compiles(Compiled::Extreme {

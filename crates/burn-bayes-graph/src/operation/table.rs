@@ -11,6 +11,7 @@ use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_bayes_program::{Binary, Expr, Unary};
 
 use super::AxisRule;
+use super::compiled::is_bounded;
 use super::forms::{
     BOOL, Entry, FLOAT, INT, binary, matmul, scalar, unary, unary_to, unknown, with_rule,
 };
@@ -25,7 +26,7 @@ pub(super) fn entry(operation: &OperationIr) -> Entry {
         OperationIr::BaseInt(op) => base(op, INT),
         OperationIr::BaseBool(op) => base(op, BOOL),
         OperationIr::NumericFloat(_, op) => numeric(op, FLOAT),
-        OperationIr::NumericInt(_, op) => numeric(op, INT),
+        OperationIr::NumericInt(_, op) => numeric(op, INT).compiled_if(is_bounded(op)),
         OperationIr::Bool(op) => boolean(op),
         OperationIr::Int(op) => integer(op),
         OperationIr::Float(_, op) => float(op),
