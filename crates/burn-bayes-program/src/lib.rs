@@ -6,6 +6,7 @@
 
 mod expr;
 mod graph;
+mod memory_use;
 mod product;
 mod reverse;
 mod run;

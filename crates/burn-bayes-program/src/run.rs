@@ -9,15 +9,15 @@ use rayon::prelude::*;
 
 use crate::graph::{Graph, Route, Value};
 use crate::product::{Loop, ProductLoops};
-use crate::schedule::{ALLOCATION, Buffer, Instruction, Place, Schedule, Unsupported, schedule};
+use crate::schedule::{Buffer, Instruction, Place, Schedule, Unsupported, schedule};
 use crate::shape::{Axis, View};
 
 /// A list of instructions over fixed memory, for any number of rows.
 #[derive(Clone, Debug)]
 pub struct Program {
-    schedule: Schedule,
+    pub(crate) schedule: Schedule,
     /// The number of rows of a block.
-    block: usize,
+    pub(crate) block: usize,
     outputs: Vec<Output>,
 }
 
@@ -101,25 +101,6 @@ impl Program {
         &self.outputs
     }
 
-    /// The memory of the program, and of a run of it for so many rows, in bytes.
-    pub fn bytes(&self, count: usize) -> usize {
-        let rows = self.block.min(count);
-        let buffer = |buffer: &Buffer| match buffer {
-            Buffer::Shared(len) => *len,
-            Buffer::Rows(len) => rows * len,
-            Buffer::GivenShared { .. } | Buffer::GivenRows { .. } | Buffer::Constant(_) => 0,
-        };
-        let constant = |buffer: &Buffer| match buffer {
-            Buffer::Constant(values) => values.len(),
-            _ => 0,
-        };
-        let buffers = &self.schedule.buffers;
-        let numbers = self.parts(count) * buffers.iter().map(buffer).sum::<usize>();
-        let constants: usize = buffers.iter().map(constant).sum();
-        let room = self.parts(count) * buffers.len() * (size_of::<Vec<f32>>() + ALLOCATION);
-        (numbers + constants) * size_of::<f32>() + room + self.schedule.owned_bytes()
-    }
-
     /// The number of numbers that a run computes for so many rows.
     pub fn numbers(&self, count: usize) -> usize {
         let numbers = self.schedule.buffers.iter().map(|buffer| match buffer {
@@ -172,7 +153,7 @@ impl Program {
     }
 
     /// The number of parts into which so many rows are divided.
-    fn parts(&self, count: usize) -> usize {
+    pub(crate) fn parts(&self, count: usize) -> usize {
         /// The number of numbers that are worth a thread.
         const SHARE: usize = 1 << 16;
         /// The most parts: each has sums of its own.
