@@ -221,9 +221,8 @@ impl Program {
         others.resize_with(tasks.len() - 1, Workspace::default);
         let workspaces = std::iter::once(&mut *memory).chain(&mut others);
         let tasks: Vec<_> = tasks.into_iter().zip(workspaces).enumerate().collect();
-        tasks
-            .into_par_iter()
-            .for_each(|(part, ((rows, count, mut own), memory))| {
+        let run =
+            |(part, ((rows, count, mut own), memory)): (usize, (Part<'_>, &mut Workspace))| {
                 let given = Given {
                     shared: given.shared,
                     rows: &rows,
@@ -237,7 +236,11 @@ impl Program {
                     }
                 }
                 self.run_blocks(given, memory, &mut own);
-            });
+            };
+        match rayon::current_num_threads() {
+            1 => tasks.into_iter().for_each(run),
+            _ => tasks.into_par_iter().for_each(run),
+        }
         for other in &others {
             for &sum in &self.schedule.row_sums {
                 let from = &other.buffers[sum];
@@ -335,6 +338,9 @@ impl Buffer {
         }
     }
 }
+
+/// A part of the rows: the given values, the number of rows, and the places of the results.
+type Part<'a> = (Vec<&'a [f32]>, usize, Vec<&'a mut [f32]>);
 
 /// The execution of instructions on a block of rows.
 struct Block<'a> {

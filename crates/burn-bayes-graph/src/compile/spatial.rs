@@ -5,6 +5,10 @@ use burn_bayes_program::{Axis, Expr, Value};
 use super::operations::Values;
 use crate::operation::{Convolution, Operation, Pool};
 
+/// The most numbers in the windows of an example. Where there are more, they leave the cache, and Burn's convolutions are
+/// faster.
+const WINDOWS: usize = 1 << 16;
+
 impl Values {
     /// A convolution, of which every window is a row of a matrix product.
     pub(super) fn convolution(
@@ -52,6 +56,10 @@ impl Values {
         let order = [0, 1].into_iter().chain((0..rank).map(|axis| 2 * axis + 3));
         let order: Vec<_> = order.chain((0..rank).map(|axis| 2 * axis + 2)).collect();
         let mut patches = windows.permuted(&order);
+        let numbers: usize = patches.axes().iter().map(|axis| axis.len).product();
+        if numbers > WINDOWS {
+            return None;
+        }
         if !is_plain {
             patches = self.graph.copied(patches);
         }
@@ -84,6 +92,11 @@ impl Values {
         lens: &[usize],
     ) -> Option<Value> {
         let groups = options.groups;
+        let inputs: usize = x.axes().iter().map(|axis| axis.len).product();
+        let sizes: usize = kernel.axes()[2..].iter().map(|axis| axis.len).product();
+        if inputs * sizes > WINDOWS {
+            return None;
+        }
         // [M, G, C / G, 1, len, 1, …] and [1, G, C / G, O / G, 1, size, …]
         let mut split = x.axes().to_vec();
         let channels = split[1].len;
