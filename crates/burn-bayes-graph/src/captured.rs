@@ -14,15 +14,15 @@ use crate::batch::{ExampleBatch, Inputs, examples_of};
 use crate::capture::record_examples;
 use crate::draw_plan::with_draws;
 use crate::draws::{PASS, checked, insert};
-use crate::dyn_tensor::DynTensor;
+use crate::dyn_tensor::{DynTensor, device_of};
 use crate::error::{Kind, Result};
 use crate::factor::Term;
 use crate::gradients::{Block, ExampleGradients, ExampleLosses};
 use crate::looped::{Direct, looped_rows};
 use crate::memo::{CAPACITY, Cached, Key, Memo};
 use crate::parameters::{ModuleTensor, module_tensors, parameters_of};
-use crate::plan::{Failure, Plan, plan};
-use crate::replay::{Player, Replay, device_of};
+use crate::plan::{Failure, Plan, Replay, plan};
+use crate::replay::Player;
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
 use crate::self_check::{Found, Largest, check_examples};
 use crate::stop_gradient::check_gradients;
@@ -137,7 +137,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         examples: usize,
     ) -> Result<ExampleLosses> {
         let tensors = module_tensors(model, &self.layout);
-        let (losses, mut sum) = match self.run(player, model, None, batch, examples)? {
+        let (losses, mut sum) = match self.run(player, model, &tensors, None, batch)? {
             Some(replay) => self.summed(&player.plan, replay, 1, examples),
             None => self.replayed(player, tensors, batch, examples),
         };
@@ -181,7 +181,9 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
             if let Some(player) = compiled {
                 let stacked = Tensor::stack(draws.to_vec(), 0);
                 checked(&self.layout, &stacked)?;
-                if let Some(replay) = self.run(&player, model, Some(stacked), batch, examples)? {
+                let tensors = module_tensors(model, &self.layout);
+                let draws_of = Some(stacked);
+                if let Some(replay) = self.run(&player, model, &tensors, draws_of, batch)? {
                     let (losses, sum) = self.summed(&player.plan, replay, draws.len(), examples);
                     let all = self.finished(losses, sum);
                     self.compare(&player, &key, model, draws, batch, &all)?;
@@ -247,9 +249,9 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         &self,
         player: &Player,
         model: &M,
+        tensors: &[ModuleTensor],
         draws: Option<Tensor<2>>,
         batch: &B,
-        examples: usize,
     ) -> Result<Option<Replay>> {
         if !player.is_compiled() {
             return Ok(None);
@@ -261,9 +263,8 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         let Some(draws) = HostValues::of(draws.without_autodiff().into_dispatch()) else {
             return Ok(None);
         };
-        let tensors = module_tensors(model, &self.layout);
-        let draws = (&*self.layout, draws.values());
-        Ok(player.run(draws, &tensors, Inputs::of(batch), examples))
+        let (draws, examples) = ((&*self.layout, draws.values()), examples_of(batch)?);
+        Ok(player.run(draws, tensors, Inputs::of(batch), examples))
     }
 
     /// The losses and gradients by one backward pass per example: exact for every model, and slow.

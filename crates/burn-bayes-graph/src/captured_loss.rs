@@ -45,8 +45,8 @@ pub struct DrawGradients {
 ///
 /// On the CPU the loss and its gradient are compiled, and draws are evaluated one after the other, large ones in
 /// parallel. Elsewhere, and for a loss that cannot be compiled, one forward pass evaluates the loss at all draws, and one
-/// backward pass gives the gradient at each. The loss is recorded in inference mode, at the first batch of each shape and number of draws: dropout is off,
-/// and batch norm uses its running statistics.
+/// backward pass gives the gradient at each. The loss is recorded in inference mode, at the first batch of each shape and
+/// number of draws: dropout is off, and batch norm uses its running statistics.
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};

@@ -205,6 +205,14 @@ impl DynTensor {
     }
 }
 
+/// The device of the first tensor.
+pub(crate) fn device_of<'a>(
+    mut tensors: impl Iterator<Item = &'a DispatchTensor>,
+) -> DispatchDevice {
+    let first = tensors.next();
+    first.map_or_else(DispatchDevice::default, TensorMetadata::device)
+}
+
 /// The tensor as `[groups, examples, positions, features]`. Each of `groups` and `features` is a list of axes
 /// to join; the remaining axes are joined to positions.
 pub(crate) fn arranged(

@@ -26,6 +26,7 @@ use burn::tensor::TensorData;
 
 use crate::axis::ExampleAxis;
 use crate::capture::Recording;
+use crate::dyn_tensor::DynTensor;
 use crate::error::Error;
 use crate::memory_use::{data_bytes, kept_bytes, vec_bytes};
 use crate::operation::{AxisRule, Operation, SlotCount, slot};
@@ -172,6 +173,20 @@ pub(crate) struct ExampleCopy {
     pub(crate) axis: ExampleAxis,
     /// The parameter, with one entry along `axis`.
     pub(crate) view: View,
+}
+
+/// The results of a replay, in the order of the plan's taps and copies.
+pub(crate) struct Replay {
+    pub(crate) losses: DynTensor,
+    pub(crate) taps: Vec<Tapped>,
+    pub(crate) copies: Vec<Option<DynTensor>>,
+}
+
+/// The results at a tap.
+pub(crate) struct Tapped {
+    pub(crate) input: DynTensor,
+    /// The gradient at the output; `None` if the losses do not depend on it.
+    pub(crate) delta: Option<DynTensor>,
 }
 
 /// Why there is no plan.

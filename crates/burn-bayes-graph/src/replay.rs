@@ -3,30 +3,16 @@
 use std::sync::{Mutex, PoisonError};
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor, TensorMetadata};
+use burn::backend::{AutodiffBackend, Dispatch, DispatchDevice, DispatchTensor};
 use burn::tensor::TensorData;
 
 use crate::compile::CompiledRecording;
-use crate::dyn_tensor::DynTensor;
+use crate::dyn_tensor::{DynTensor, device_of};
 use crate::layout::Layout;
 use crate::memory_use::MemoryUse;
 use crate::operation::{Slots, slot};
 use crate::parameters::ModuleTensor;
-use crate::plan::{ExampleCopy, Plan, Step, Tap};
-
-/// The results of a replay, in the order of the plan's taps and copies.
-pub(crate) struct Replay {
-    pub(crate) losses: DynTensor,
-    pub(crate) taps: Vec<Tapped>,
-    pub(crate) copies: Vec<Option<DynTensor>>,
-}
-
-/// The results at a tap.
-pub(crate) struct Tapped {
-    pub(crate) input: DynTensor,
-    /// The gradient at the output; `None` if the losses do not depend on it.
-    pub(crate) delta: Option<DynTensor>,
-}
+use crate::plan::{ExampleCopy, Plan, Replay, Step, Tap, Tapped};
 
 /// The results of a forward pass, in the order of the plan's taps and copies.
 struct Forward {
@@ -232,14 +218,6 @@ impl ExampleCopy {
 /// Makes the tensor a leaf of the autodiff graph.
 pub(crate) fn leaf(tensor: DispatchTensor) -> DispatchTensor {
     Dispatch::float_set_require_grad(Dispatch::from_inner(tensor), true)
-}
-
-/// The device of the first tensor.
-pub(crate) fn device_of<'a>(
-    mut tensors: impl Iterator<Item = &'a DispatchTensor>,
-) -> DispatchDevice {
-    let first = tensors.next();
-    first.map_or_else(DispatchDevice::default, TensorMetadata::device)
 }
 
 /// Uploads a constant to the device.

@@ -20,37 +20,19 @@ pub enum Expr {
     Select(Arc<Expr>, Arc<Expr>, Arc<Expr>),
 }
 
-impl Add for Expr {
-    type Output = Self;
+macro_rules! operators {
+    ($($operator:ident $method:ident),+) => {$(
+        impl $operator for Expr {
+            type Output = Self;
 
-    fn add(self, other: Self) -> Self {
-        Self::binary(Binary::Add, self, other)
-    }
+            fn $method(self, other: Self) -> Self {
+                Self::binary(Binary::$operator, self, other)
+            }
+        }
+    )+};
 }
 
-impl Sub for Expr {
-    type Output = Self;
-
-    fn sub(self, other: Self) -> Self {
-        Self::binary(Binary::Sub, self, other)
-    }
-}
-
-impl Mul for Expr {
-    type Output = Self;
-
-    fn mul(self, other: Self) -> Self {
-        Self::binary(Binary::Mul, self, other)
-    }
-}
-
-impl Div for Expr {
-    type Output = Self;
-
-    fn div(self, other: Self) -> Self {
-        Self::binary(Binary::Div, self, other)
-    }
-}
+operators!(Add add, Sub sub, Mul mul, Div div);
 
 impl Neg for Expr {
     type Output = Self;

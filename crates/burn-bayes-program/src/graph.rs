@@ -317,18 +317,7 @@ impl Graph {
     /// The sum over `over` of products of two values, which are broadcast to common axes. The axes in `over` are kept
     /// with length one. `None` if the values cannot be broadcast.
     pub fn product(&mut self, left: &Value, right: &Value, over: &[usize]) -> Option<Value> {
-        let loops = common_axes([left.axes(), right.axes()].into_iter())?;
-        let mut axes = loops.clone();
-        for &axis in over {
-            axes[axis] = Axis::fixed(1);
-        }
-        let mut target = View::whole(&axes);
-        for &axis in over {
-            target.strides[axis] = 0;
-        }
-        target.axes.clone_from(&loops);
-        let source = Source::Product(left.expanded(&loops)?, right.expanded(&loops)?);
-        Some(self.total(axes, vec![Part { source, target }]))
+        self.unwindowed_product(left, right, over, &[], &[])
     }
 
     /// The largest or smallest entry over `over`, axes that are kept with length one, and its number among these entries
@@ -449,6 +438,11 @@ impl Graph {
         Some(self.total(axes, vec![Part { source, target }]))
     }
 
+    /// Whether a node is given from outside.
+    pub(crate) fn is_leaf(&self, node: usize) -> bool {
+        matches!(self.nodes[node].kind, Kind::Leaf(_))
+    }
+
     pub(crate) fn total(&mut self, axes: Vec<Axis>, parts: Vec<Part>) -> Value {
         self.push(axes, Kind::Total(parts))
     }
@@ -481,11 +475,4 @@ fn common_axes<'a>(all: impl Iterator<Item = &'a [Axis]>) -> Option<Vec<Axis>> {
         }
     }
     Some(common)
-}
-
-impl Graph {
-    /// Whether a node is given from outside.
-    pub(crate) fn is_leaf(&self, node: usize) -> bool {
-        matches!(self.nodes[node].kind, Kind::Leaf(_))
-    }
 }

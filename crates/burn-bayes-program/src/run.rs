@@ -139,7 +139,8 @@ impl Program {
         self.check(given, outputs);
         let parts = self.parts(given.count);
         if parts == 1 {
-            self.run_rows(given, memory, outputs);
+            self.begin(given, memory);
+            self.run_blocks(given, memory, outputs);
         } else {
             self.run_parts(parts, given, memory, outputs);
         }
@@ -174,11 +175,10 @@ impl Program {
         MOST.min(blocks).min(numbers / SHARE).min(by_sums).max(1)
     }
 
-    /// Everything before and for the rows.
-    fn run_rows(&self, given: Given<'_>, memory: &mut Workspace, outputs: &mut [&mut [f32]]) {
+    /// Makes room, and computes everything before the rows.
+    fn begin(&self, given: Given<'_>, memory: &mut Workspace) {
         self.prepare(given.count, memory);
         self.run_all(&self.schedule.before, given, memory, 0..0);
-        self.run_blocks(given, memory, outputs);
     }
 
     fn run_blocks(&self, given: Given<'_>, memory: &mut Workspace, outputs: &mut [&mut [f32]]) {
@@ -228,8 +228,7 @@ impl Program {
                     rows: &rows,
                     count,
                 };
-                self.prepare(count, memory);
-                self.run_all(&self.schedule.before, given, memory, 0..0);
+                self.begin(given, memory);
                 if part > 0 {
                     for &sum in &self.schedule.row_sums {
                         memory.buffers[sum].fill(0.0);

@@ -16,13 +16,12 @@ use rayon::prelude::*;
 
 use crate::axis::ExampleAxis;
 use crate::cpu::HostValues;
-use crate::dyn_tensor::DynTensor;
+use crate::dyn_tensor::{DynTensor, device_of};
 use crate::layout::Layout;
 use crate::memory_use::{MemoryUse, vec_bytes};
 use crate::operation::{Operation, slot};
 use crate::parameters::ModuleTensor;
-use crate::plan::{Plan, Step};
-use crate::replay::{Replay, Tapped, device_of};
+use crate::plan::{Plan, Replay, Step, Tapped};
 use operations::Values;
 
 /// Where a value that all rows share comes from.
@@ -103,7 +102,7 @@ pub(crate) struct HostInputs {
 }
 
 impl CompiledRecording {
-    /// Compiles a plan without taps and copies. Fails with the reason.
+    /// Compiles a plan, whose taps and copies count only if they are wanted. Fails with the reason.
     pub(crate) fn new(
         plan: &Plan,
         tensors: &[ModuleTensor],
@@ -206,16 +205,8 @@ impl CompiledRecording {
         inputs: Vec<DispatchTensor>,
         examples: usize,
     ) -> Option<HostInputs> {
-        let read: BTreeSet<_> = self
-            .shared
-            .iter()
-            .filter_map(|source| match source {
-                Shared::Tensor(number) => Some(*number),
-                _ => None,
-            })
-            .collect();
         let tensors = tensors.iter().enumerate().map(|(number, tensor)| {
-            if read.contains(&number) {
+            if self.shared.contains(&Shared::Tensor(number)) {
                 HostValues::of(tensor.value.clone()).map(Some)
             } else {
                 Some(None)
@@ -271,16 +262,10 @@ impl CompiledRecording {
         let count = draws.len() / layout.len().max(1);
         let len = inputs.examples * self.program.outputs()[0].len;
         let mut results = vec![0.0; count * len];
-        let run = |(result, weights): (&mut [f32], &[f32])| {
-            self.run_into(layout, weights, inputs, &mut [result]);
-        };
-        if self.is_long(count, inputs) {
-            let weights = draws.par_chunks_exact(layout.len());
-            results.par_chunks_exact_mut(len).zip(weights).for_each(run);
-        } else {
-            let weights = draws.chunks_exact(layout.len());
-            results.chunks_exact_mut(len).zip(weights).for_each(run);
-        }
+        let places = results.chunks_exact_mut(len).collect();
+        self.for_draws(layout, draws, inputs, places, |place, weights| {
+            self.run_into(layout, weights, inputs, &mut [place]);
+        });
         results
     }
 
@@ -307,18 +292,9 @@ impl CompiledRecording {
                 places.push(values);
             }
         }
-        let run = |(mut places, weights): (Vec<&mut [f32]>, &[f32])| {
+        self.for_draws(layout, draws, inputs, places, |mut places, weights| {
             self.run_into(layout, weights, inputs, &mut places);
-        };
-        if self.is_long(count, inputs) {
-            let weights = draws.par_chunks_exact(layout.len());
-            places.into_par_iter().zip(weights).for_each(run);
-        } else {
-            places
-                .into_iter()
-                .zip(draws.chunks_exact(layout.len()))
-                .for_each(run);
-        }
+        });
         let mut all: Vec<_> = all.into_iter().map(Some).collect();
         let device = device_of(batch.iter());
         let mut tensor = |place: usize, shape: &[usize], axis: ExampleAxis| {
@@ -356,12 +332,29 @@ impl CompiledRecording {
         draws: &[f32],
         inputs: &HostInputs,
     ) -> Vec<AtDraw> {
-        let run = |weights: &[f32]| self.run(layout, weights, inputs);
         let count = draws.len() / layout.len().max(1);
-        if self.is_long(count, inputs) {
-            draws.par_chunks_exact(layout.len()).map(run).collect()
+        self.for_draws(layout, draws, inputs, vec![(); count], |(), weights| {
+            self.run(layout, weights, inputs)
+        })
+    }
+
+    /// Runs `run` with every draw and its place: on several threads if they help.
+    fn for_draws<P: Send, R: Send>(
+        &self,
+        layout: &Layout,
+        draws: &[f32],
+        inputs: &HostInputs,
+        places: Vec<P>,
+        run: impl Fn(P, &[f32]) -> R + Sync,
+    ) -> Vec<R> {
+        let is_long = self.is_long(places.len(), inputs);
+        let run = |(place, weights): (P, &[f32])| run(place, weights);
+        if is_long {
+            let weights = draws.par_chunks_exact(layout.len());
+            places.into_par_iter().zip(weights).map(run).collect()
         } else {
-            draws.chunks_exact(layout.len()).map(run).collect()
+            let weights = draws.chunks_exact(layout.len());
+            places.into_iter().zip(weights).map(run).collect()
         }
     }
 

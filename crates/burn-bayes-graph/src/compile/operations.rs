@@ -62,6 +62,13 @@ impl Values {
         })
     }
 
+    fn all_aligned(&self, operation: &Operation, axes: &[Axis]) -> Option<Vec<Value>> {
+        let operands = 0..operation.inputs.len();
+        operands
+            .map(|index| self.aligned(operation, index, axes))
+            .collect()
+    }
+
     /// Adds an operation; `None` if there is no way to compile it.
     pub(super) fn add(&mut self, operation: &Operation) -> Option<()> {
         let has_examples = |input: &TensorIr| self.axis(input).is_some();
@@ -90,8 +97,7 @@ impl Values {
             let shape: Vec<_> = bias.shape.iter().map(|&len| Axis::fixed(len)).collect();
             let bias = self.of.get(&bias.slot)?.clone();
             let bias = self.graph.reshaped(&bias, &shape)?;
-            let sum = Expr::Operand(0) + Expr::Operand(1);
-            value = self.graph.map(sum, &[value, bias])?;
+            value = self.plus(value, bias)?;
         }
         self.of.insert(slot(&tap.output), value);
         self.axes.insert(slot(&tap.output), tap.output_axis);
@@ -114,10 +120,8 @@ impl Values {
         let value = match (&*operation.compiled, &operation.axes) {
             (Compiled::No, _) => return None,
             (Compiled::Map(formula), _) => {
-                let operands: Option<Vec<_>> = (0..operation.inputs.len())
-                    .map(|index| self.aligned(operation, index, axes))
-                    .collect();
-                self.graph.map(formula.clone(), &operands?)?
+                let operands = self.all_aligned(operation, axes)?;
+                self.graph.map(formula.clone(), &operands)?
             }
             (Compiled::Sum { is_mean }, AxisRule::Along(over)) => {
                 let count: usize = over.iter().map(|&axis| x.axes()[axis].len).product();
@@ -168,10 +172,8 @@ impl Values {
                 x.sliced(axis, len - 1, -1, len)
             }),
             (_, AxisRule::Cat(axis)) => {
-                let parts: Option<Vec<_>> = (0..operation.inputs.len())
-                    .map(|index| self.aligned(operation, index, axes))
-                    .collect();
-                self.concatenated(parts?, *axis, axes)?
+                let parts = self.all_aligned(operation, axes)?;
+                self.concatenated(parts, *axis, axes)?
             }
             (_, AxisRule::Repeat(axis, times)) => {
                 let mut repeated = axes.to_vec();
@@ -215,16 +217,18 @@ impl Values {
                 let weight = self.value(operation, 1)?;
                 let product = self.matmul(&x, &weight)?;
                 match self.value(operation, 2) {
-                    Some(bias) => {
-                        let sum = Expr::Operand(0) + Expr::Operand(1);
-                        self.graph.map(sum, &[product, bias])?
-                    }
+                    Some(bias) => self.plus(product, bias)?,
                     None => product,
                 }
             }
             _ => return None,
         };
         Some(vec![value])
+    }
+
+    pub(super) fn plus(&mut self, value: Value, other: Value) -> Option<Value> {
+        let sum = Expr::Operand(0) + Expr::Operand(1);
+        self.graph.map(sum, &[value, other])
     }
 
     fn scaled(&mut self, value: &Value, factor: f32) -> Option<Value> {
@@ -291,17 +295,14 @@ impl Values {
         if *value == Expr::Constant(0.0) {
             return Some(padded);
         }
-        let inside = self.mask(&padded, |axis, index| {
-            let (before, after) = padding[axis];
-            (before..padded.axes()[axis].len - after).contains(&index)
-        });
+        let inside = self.inside(&padded, padding);
         let filled = Expr::select(Expr::Operand(1), Expr::Operand(0), value.clone());
         self.graph.map(filled, &[padded, inside])
     }
 
-    /// One where all indices of an element are inside, else zero. The axis of rows is inside.
-    fn mask(&mut self, like: &Value, is_inside: impl Fn(usize, usize) -> bool) -> Value {
-        let lens: Vec<_> = like
+    /// Zero for the padding of a padded value, which has none along the axis of rows, and one inside of it.
+    fn inside(&mut self, padded: &Value, padding: &[(usize, usize)]) -> Value {
+        let lens: Vec<_> = padded
             .axes()
             .iter()
             .map(|axis| if axis.per_row { 1 } else { axis.len })
@@ -312,7 +313,8 @@ impl Values {
             for axis in (0..lens.len()).rev() {
                 let index = number % lens[axis];
                 number /= lens[axis];
-                all &= like.axes()[axis].per_row || is_inside(axis, index);
+                let (before, after) = padding[axis];
+                all &= (before..lens[axis] - after).contains(&index);
             }
             f32::from(u8::from(all))
         };
@@ -344,10 +346,7 @@ impl Values {
         }
         let value = value.expanded(&axes)?;
         let placed = self.graph.padded(&value, &padding);
-        let inside = self.mask(&placed, |axis, index| {
-            let (before, after) = padding[axis];
-            (before..shape[axis] - after).contains(&index)
-        });
+        let inside = self.inside(&placed, &padding);
         let chosen = Expr::select(Expr::Operand(2), Expr::Operand(1), Expr::Operand(0));
         self.graph.map(chosen, &[x.clone(), placed, inside])
     }

@@ -29,8 +29,7 @@ impl Values {
             return Some(product);
         };
         let bias = (0..lens.len()).fold(bias, |bias, _| bias.inserted(bias.axes().len()));
-        let sum = Expr::Operand(0) + Expr::Operand(1);
-        self.graph.map(sum, &[product, bias])
+        self.plus(product, bias)
     }
 
     /// `[M, G, O / G, 1, …]`.
@@ -43,16 +42,12 @@ impl Values {
     ) -> Option<Value> {
         let (rank, groups) = (lens.len(), options.groups);
         let sizes: Vec<_> = kernel.axes()[2..].iter().map(|axis| axis.len).collect();
-        let x = self.zero_padded(x, &options.padding);
+        let x = self.surrounded(x, &options.padding, 0.0)?;
         let channels = x.axes()[1].len;
         let is_plain =
             sizes.iter().all(|&size| size == 1) && options.stride.iter().all(|&s| s == 1);
         // [M, C, len…] → [M, C, size…, len…]
-        let mut windows = x;
-        for axis in (0..rank).rev() {
-            let (step, dilation) = (options.stride[axis], options.dilation[axis]);
-            windows = windows.windowed(axis + 2, [lens[axis], step], [sizes[axis], dilation]);
-        }
+        let windows = windowed(x, lens, [&options.stride, &sizes, &options.dilation]);
         let order = [0, 1].into_iter().chain((0..rank).map(|axis| 2 * axis + 3));
         let order: Vec<_> = order.chain((0..rank).map(|axis| 2 * axis + 2)).collect();
         let mut patches = windows.permuted(&order);
@@ -130,15 +125,13 @@ impl Values {
         let lens: Vec<_> = axes[2..].iter().map(|axis| axis.len).collect();
         let inner: Vec<_> = x.axes()[2..].iter().map(|axis| axis.len).collect();
         let pool = pool.sized(&inner, &lens)?;
-        let x = match pool.is_largest {
-            true => self.padded_below(x, &pool.padding)?,
-            false => self.zero_padded(x, &pool.padding),
+        let around = if pool.is_largest {
+            f32::NEG_INFINITY
+        } else {
+            0.0
         };
-        let mut windows = x;
-        for axis in (0..lens.len()).rev() {
-            let sizes = [pool.kernel[axis], pool.dilation[axis]];
-            windows = windows.windowed(axis + 2, [lens[axis], pool.stride[axis]], sizes);
-        }
+        let x = self.surrounded(x, &pool.padding, around)?;
+        let windows = windowed(x, &lens, [&pool.stride, &pool.kernel, &pool.dilation]);
         let over: Vec<_> = (0..lens.len()).map(|axis| 2 * axis + 3).collect();
         if pool.is_largest {
             let [largest, _] = self.graph.extreme(&windows, &over, true);
@@ -152,22 +145,22 @@ impl Values {
         self.graph.map(mean, &[sum, shares])
     }
 
-    fn zero_padded(&mut self, x: &Value, padding: &[(usize, usize)]) -> Value {
-        if padding.iter().all(|&(before, after)| before + after == 0) {
-            return x.clone();
-        }
-        let padding: Vec<_> = [(0, 0); 2].iter().chain(padding).copied().collect();
-        self.graph.padded(x, &padding)
-    }
-
-    /// With −∞ around, which is no window's largest entry.
-    fn padded_below(&mut self, x: &Value, padding: &[(usize, usize)]) -> Option<Value> {
+    /// The value with a number around its spatial axes; −∞ is no window's largest entry.
+    fn surrounded(&mut self, x: &Value, padding: &[(usize, usize)], value: f32) -> Option<Value> {
         if padding.iter().all(|&(before, after)| before + after == 0) {
             return Some(x.clone());
         }
         let padding: Vec<_> = [(0, 0); 2].iter().chain(padding).copied().collect();
-        self.padded(x, &padding, &Expr::Constant(f32::NEG_INFINITY))
+        self.padded(x, &padding, &Expr::Constant(value))
     }
+}
+
+/// Every spatial axis as two: `lens` windows, and their entries; `[M, C, len, size, …]`.
+fn windowed(x: Value, lens: &[usize], [steps, sizes, dilations]: [&[usize]; 3]) -> Value {
+    (0..lens.len()).rev().fold(x, |windows, axis| {
+        let entries = [sizes[axis], dilations[axis]];
+        windows.windowed(axis + 2, [lens[axis], steps[axis]], entries)
+    })
 }
 
 impl Pool {
