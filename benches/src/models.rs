@@ -13,6 +13,7 @@ use burn_bayes::graph::ExampleBatch;
 use burn_bayes::graph::losses::cross_entropy;
 use burn_bayes::laplace::ModelOutputs;
 use burn_bayes::likelihood::Likelihood;
+use burn_bayes::train::{CompiledStep, Recordings, TrainerModel};
 
 /// Rows of features and their classes.
 #[derive(Clone, Debug, ExampleBatch)]
@@ -368,4 +369,16 @@ fn classified(logits: Tensor<2>, targets: Tensor<1, Int>) -> ClassificationOutpu
         .init(&logits.device())
         .forward(logits.clone(), targets.clone());
     ClassificationOutput::new(loss, logits, targets)
+}
+
+impl TrainerModel for MlpClassifier {
+    fn compiled(&self, recordings: &Recordings) -> Option<CompiledStep<Self>> {
+        recordings.step_of_losses(self)
+    }
+}
+
+impl TrainerModel for MlpRegressor {
+    fn compiled(&self, recordings: &Recordings) -> Option<CompiledStep<Self>> {
+        recordings.step_of_losses(self)
+    }
 }

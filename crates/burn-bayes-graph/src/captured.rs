@@ -17,6 +17,7 @@ use crate::draws::{PASS, checked, insert};
 use crate::dyn_tensor::{DynTensor, device_of};
 use crate::error::{Kind, Result};
 use crate::factor::Term;
+use crate::fields::fields_of;
 use crate::gradients::{Block, ExampleGradients, ExampleLosses};
 use crate::looped::{Direct, looped_rows};
 use crate::memo::{CAPACITY, Cached, Key, Memo};
@@ -26,6 +27,7 @@ use crate::replay::Player;
 use crate::rules::{bias_gradients, copy_gradients, weight_gradients};
 use crate::self_check::{Found, Largest, check_examples};
 use crate::stop_gradient::check_gradients;
+use crate::template::Template;
 
 /// The per-example loss of a model, as a recorded graph.
 ///
@@ -110,7 +112,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     /// or draws random numbers, or if the model does not fit the layout.
     pub fn example_gradients(&self, model: &M, batch: &B) -> Result<ExampleLosses> {
         let examples = examples_of(batch)?;
-        let key = Key::new(model, batch, 1);
+        let key = Key::new(fields_of(model), batch, 1);
         let Some(player) = self.player(model, batch, &key)? else {
             return self.looped(model, batch);
         };
@@ -172,27 +174,38 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         draws: &[Tensor<1>],
         batch: &B,
     ) -> Result<ExampleLosses> {
+        self.example_gradients_of(&Template::new(model, &self.layout), draws, batch)
+    }
+
+    /// The same for a model that does not change between calls.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`example_gradients_at`](Self::example_gradients_at).
+    pub fn example_gradients_of(
+        &self,
+        template: &Template<'_, M>,
+        draws: &[Tensor<1>],
+        batch: &B,
+    ) -> Result<ExampleLosses> {
         let examples = examples_of(batch)?;
-        let key = Key::new(model, batch, draws.len());
-        if draws.len() > 1 {
-            let alone = self.player(model, batch, &key.with_draws(1))?;
-            let compiled =
-                alone.filter(|player| player.is_compiled() && player.plan.looped.is_empty());
-            if let Some(player) = compiled {
-                let stacked = Tensor::stack(draws.to_vec(), 0);
-                checked(&self.layout, &stacked)?;
-                let tensors = module_tensors(model, &self.layout);
-                let draws_of = Some(stacked);
-                if let Some(replay) = self.run(&player, model, &tensors, draws_of, batch)? {
-                    let (losses, sum) = self.summed(&player.plan, replay, draws.len(), examples);
-                    let all = self.finished(losses, sum);
-                    self.compare(&player, &key, model, draws, batch, &all)?;
-                    return Ok(all);
-                }
+        let model = template.model();
+        let key = template.key(batch, draws.len());
+        let alone = self.player(model, batch, &key.with_draws(1))?;
+        let compiled = alone.filter(|player| player.is_compiled() && player.plan.looped.is_empty());
+        if let (Some(player), [_, ..]) = (compiled, draws) {
+            let stacked = Tensor::stack(draws.to_vec(), 0);
+            checked(&self.layout, &stacked)?;
+            let draws_of = Some(stacked);
+            if let Some(replay) = self.run(&player, model, template.tensors(), draws_of, batch)? {
+                let (losses, sum) = self.summed(&player.plan, replay, draws.len(), examples);
+                let all = self.finished(losses, sum);
+                self.compare(&player, &key, model, draws, batch, &all)?;
+                return Ok(all);
             }
         }
         if let Some(player) = self.draw_player(model, batch, &key)? {
-            let mut tensors = module_tensors(model, &self.layout);
+            let mut tensors = template.tensors().to_vec();
             let stacked = Tensor::stack(draws.to_vec(), 0);
             checked(&self.layout, &stacked)?;
             insert(&mut tensors, &self.layout, &stacked);
@@ -292,7 +305,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     pub fn looped_paths(&self, model: &M, batch: &B) -> Result<Vec<String>> {
         let entries = self.layout.entries();
         let path = |entry: &LayoutEntry| entry.path.clone();
-        let key = Key::new(model, batch, 1);
+        let key = Key::new(fields_of(model), batch, 1);
         Ok(match self.player(model, batch, &key)? {
             Some(player) => {
                 let looped = player.plan.looped.iter();
@@ -305,7 +318,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
     /// Whether [`example_gradients_at`](Self::example_gradients_at) vectorises over this many draws (at
     /// least two).
     pub fn is_in_one_pass(&self, model: &M, batch: &B, draws: usize) -> Result<bool> {
-        let key = Key::new(model, batch, draws);
+        let key = Key::new(fields_of(model), batch, draws);
         Ok(self.draw_player(model, batch, &key)?.is_some())
     }
 
@@ -454,7 +467,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         let gradients = ExampleGradients::new(count, sum.into_blocks(), &losses.device());
         ExampleLosses {
             losses,
-            gradients: gradients.with_scratch(&self.scratch),
+            gradients: gradients.with_scratch(&self.scratch).in_rows_if_few(),
         }
     }
 }

@@ -8,33 +8,34 @@ use std::sync::{Arc, Once};
 use crate::capture::record_examples;
 use crate::compile::{CompiledRecording, HostInputs, Wanted, on_host, said};
 use crate::cpu::HostValues;
-use crate::layout::{Layout, LayoutEntry};
+use crate::layout::Layout;
 use crate::lower::lowered;
 use crate::plan::Plan;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::{AutodiffBackend, Dispatch, DispatchTensor};
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 
 use crate::batch::{ExampleBatch, Inputs, examples_of};
 use crate::capture::record;
 use crate::draws::{checked, stacked_weights, vectorized_player};
-use crate::dyn_tensor::DynTensor;
+use crate::dyn_tensor::{DynTensor, device_of};
 use crate::error::Result;
 use crate::looped::Direct;
 use crate::memo::{CAPACITY, Cached, Key, Memo};
-use crate::parameters::{ModuleTensor, module_tensors, parameters_of};
+use crate::parameters::{ModuleTensor, parameters_of};
 use crate::replay::{Player, leaf};
 use crate::self_check::check_mean;
 use crate::stop_gradient::check_gradients;
+use crate::template::Template;
 
 /// The gradients of the mean loss at several draws of the weights.
 #[derive(Debug)]
 pub struct DrawGradients {
     /// The losses of the M examples at each of the S draws, `[S, M]`.
     pub losses: Tensor<2>,
-    /// For each draw, the flat gradient of each parameter of the layout.
+    /// For each draw, the gradient in pieces, which one after the other are in layout order, `[D]`.
     pub pieces: Vec<Vec<Tensor<1>>>,
     /// The gradients of trained parameters outside the layout, averaged over draws, which share these
     /// parameters.
@@ -63,7 +64,8 @@ pub struct DrawGradients {
 /// let batch = (Tensor::ones([5, 3], &device), Tensor::zeros([5, 1], &device));
 /// let draws = Tensor::ones([2, 4], &device);
 /// let gradients = captured.gradients(&model, draws, &batch)?.expect("the loss can be vectorised");
-/// assert_eq!(gradients.pieces[1][0].dims(), [3]);
+/// let second = Tensor::cat(gradients.pieces[1].clone(), 0);
+/// assert_eq!(second.dims(), [4]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct CapturedLoss<M, B> {
@@ -75,6 +77,7 @@ pub struct CapturedLoss<M, B> {
     players: Memo<Player>,
     replica: Once,
     is_checked: bool,
+    is_replayed: bool,
 }
 
 type Loss<M, B> = dyn Fn(&M, B) -> Tensor<1> + Send + Sync;
@@ -100,6 +103,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             players: Memo::new(CAPACITY / 4),
             replica: Once::new(),
             is_checked: true,
+            is_replayed: true,
         }
     }
 
@@ -108,6 +112,14 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
     #[must_use]
     pub fn without_self_check(mut self) -> Self {
         self.is_checked = false;
+        self
+    }
+
+    /// Leaves a loss that cannot be compiled to the caller, instead of evaluating it at all draws in one pass, whose memory
+    /// grows with their number.
+    #[must_use]
+    pub fn only_compiled(mut self) -> Self {
+        self.is_replayed = false;
         self
     }
 
@@ -134,30 +146,45 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         draws: Tensor<2>,
         batch: &B,
     ) -> Result<Option<DrawGradients>> {
+        self.gradients_of(&Template::new(model, &self.layout), draws, batch)
+    }
+
+    /// The same for a model that does not change between calls.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`gradients`](Self::gradients).
+    pub fn gradients_of(
+        &self,
+        template: &Template<'_, M>,
+        draws: Tensor<2>,
+        batch: &B,
+    ) -> Result<Option<DrawGradients>> {
         let [count, _] = checked(&self.layout, &draws)?;
         let examples = examples_of(batch)?;
-        let mut tensors = module_tensors(model, &self.layout);
+        let (model, tensors) = (template.model(), template.tensors());
         if tensors.iter().any(|tensor| tensor.is_distributed) {
             self.replica.call_once(|| {
                 warn_about_loop("replicas average the gradients of each pass");
             });
             return Ok(None);
         }
-        let key = Key::new(model, batch, count);
-        if let Some(program) = self.program(model, batch, &tensors, &key, examples)? {
+        let key = template.key(batch, count);
+        if let Some(program) = self.program(model, batch, tensors, &key, examples)? {
             // A batch with an integer that is too large for a program is replayed.
-            if let Some(inputs) = program.inputs(&tensors, Inputs::of(batch), examples) {
+            if let Some(inputs) = program.inputs(tensors, Inputs::of(batch), examples) {
                 let gradients = self.by_program(&program, model, &draws, &inputs);
                 self.compare(&program, &key, model, &draws, batch, &gradients)?;
                 return Ok(Some(gradients));
             }
         }
-        if count == 1 {
+        if count == 1 || !self.is_replayed {
             return Ok(None);
         }
-        let Some(player) = self.player(model, batch, &tensors, &key, examples)? else {
+        let Some(player) = self.player(model, batch, tensors, &key, examples)? else {
             return Ok(None);
         };
+        let mut tensors = tensors.to_vec();
         let leaves = Leaves::insert(&mut tensors, stacked_weights(&self.layout, &draws));
         let losses = player.outputs(tensors, Inputs::of(batch));
         let sum = Dispatch::float_sum(losses.clone());
@@ -237,25 +264,21 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         draws: &Tensor<2>,
         inputs: &HostInputs,
     ) -> DrawGradients {
-        let [count, len] = draws.dims();
-        let device = draws.device();
+        let [count, _] = draws.dims();
+        let device = device_of([&draws.clone().into_dispatch()].into_iter());
         let weights = HostValues::of(draws.clone().without_autodiff().into_dispatch());
         let weights = weights.expect("the draws are on the device of the batch");
         let all = program.at_draws(&self.layout, weights.values(), inputs);
-        let examples = all[0].result.len();
-        let losses = all
-            .iter()
-            .flat_map(|at| at.result.iter().copied())
-            .collect();
-        let losses = TensorData::new(losses, [count, examples]);
+        let tensor = |values| DynTensor::from_host(values, &device);
+        let losses: Vec<f32> = match all.as_slice() {
+            [at] => at.result.clone(),
+            all => all.iter().flat_map(|at| &at.result).copied().collect(),
+        };
+        let examples = losses.len() / count;
         let mut outside: HashMap<ParamId, Vec<f32>> = HashMap::new();
         let mut pieces = Vec::with_capacity(count);
         for at in all {
-            let gradient = Tensor::<1>::from_data(TensorData::new(at.weights, [len]), &device);
-            let entries = self.layout.entries().iter();
-            let of_entry =
-                |entry: &LayoutEntry| gradient.clone().narrow(0, entry.offset, entry.len());
-            pieces.push(entries.map(of_entry).collect());
+            pieces.push(vec![tensor(at.weights).typed()]);
             for (id, values) in at.outside {
                 match outside.entry(id) {
                     Entry::Occupied(mut sum) => {
@@ -269,13 +292,9 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
                 }
             }
         }
-        let outside = outside.into_iter().map(|(id, values)| {
-            let len = values.len();
-            let values = Tensor::<1>::from_data(TensorData::new(values, [len]), &device);
-            (id, DynTensor::new(values.into_dispatch()))
-        });
+        let outside = outside.into_iter().map(|(id, sum)| (id, tensor(sum)));
         DrawGradients {
-            losses: Tensor::from_data(losses, &device),
+            losses: tensor(losses).reshape(&[count, examples]).typed(),
             pieces,
             outside: registered(model, outside.collect(), 1.0 / count as f64),
         }

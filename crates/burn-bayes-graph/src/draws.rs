@@ -14,6 +14,7 @@ use crate::compile::{CompiledRecording, Wanted, on_host, said};
 use crate::cpu::HostValues;
 use crate::dyn_tensor::DynTensor;
 use crate::error::{Kind, Result};
+use crate::fields::fields_of;
 use crate::lower::lowered;
 use crate::memo::{CAPACITY, Cached, Key, Memo};
 use crate::memory_use::{MemoryUse, data_bytes, vec_bytes};
@@ -141,7 +142,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     /// If the length of the draws is not that of the layout, or if the model does not fit the layout.
     pub fn outputs(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = checked(&self.layout, &draws)?;
-        let key = Key::new(model, batch, count);
+        let key = Key::new(fields_of(model), batch, count);
         if let Some(outputs) = self.compiled(model, &draws, batch, &key)? {
             return Ok(outputs);
         }
@@ -160,7 +161,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     /// Whether [`outputs`](Self::outputs) is faster than a loop over draws for such a batch: if the model can be compiled,
     /// or one pass takes several draws.
     pub fn is_faster(&self, model: &M, batch: &B) -> Result<bool> {
-        let key = Key::new(model, batch, 1);
+        let key = Key::new(fields_of(model), batch, 1);
         let is_compiled = self.program(model, batch, &key)?.is_some();
         Ok(is_compiled || self.draws_per_pass(model, batch, &key)? > 1)
     }
@@ -168,7 +169,12 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     /// The output at every draw in one pass, whatever its size.
     pub fn in_one_pass(&self, model: &M, draws: Tensor<2>, batch: &B) -> Result<Tensor<3>> {
         let [count, _] = checked(&self.layout, &draws)?;
-        self.pass(model, draws, batch, &Key::new(model, batch, count))
+        self.pass(
+            model,
+            draws,
+            batch,
+            &Key::new(fields_of(model), batch, count),
+        )
     }
 
     /// The output at every draw by a program. `None` if there is none, or for a batch that it cannot read.
@@ -282,7 +288,7 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
 
     /// Whether the model cannot be recorded and vectorised, and is evaluated one draw at a time.
     pub fn is_looped(&self, model: &M, batch: &B) -> Result<bool> {
-        let key = Key::new(model, batch, 2);
+        let key = Key::new(fields_of(model), batch, 2);
         Ok(self.player(model, batch, &key)?.is_none())
     }
 

@@ -230,6 +230,17 @@ impl ExampleGradients {
         })
     }
 
+    /// The same gradients as rows, if these are so few numbers that every product with them takes less time than the
+    /// operations of a factored form.
+    pub(crate) fn in_rows_if_few(self) -> Self {
+        /// The largest number of elements.
+        const FEW: usize = 1 << 15;
+        match self.count * self.len() <= FEW {
+            true => Self::from_rows(self.materialise()).with_scratch(&self.scratch),
+            false => self,
+        }
+    }
+
     /// The gradients of micro-batches of `size` consecutive examples. The last micro-batch may be smaller.
     ///
     /// Each gradient is the mean over its examples if `size` divides M. In general it is their sum times

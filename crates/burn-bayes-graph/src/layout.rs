@@ -26,7 +26,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Kind, Result};
 use crate::module_path::ModulePath;
 use visitors::{
-    FlattenVisitor, GradientVisitor, ShapeVisitor, WriteMapper, Written, collect, paths,
+    FlattenVisitor, GradientVisitor, RegisterVisitor, ShapeVisitor, WriteMapper, Written, collect,
+    paths,
 };
 
 /// Where one parameter lies.
@@ -256,6 +257,19 @@ impl Layout {
             .zip(&self.entries)
             .map(|(part, entry)| part.or_else(|| Some(Tensor::zeros([entry.len()], &device))));
         self.complete(parts.collect(), "the gradients")
+    }
+
+    /// A flat gradient as gradients of the module's parameters, for an optimiser: the inverse of
+    /// [`flatten_gradients`](Self::flatten_gradients).
+    pub fn gradients<M: Module>(&self, module: &M, flat: Tensor<1>) -> GradientsParams {
+        let mut visitor = RegisterVisitor {
+            layout: self,
+            path: ModulePath::default(),
+            flat,
+            gradients: GradientsParams::new(),
+        };
+        module.visit(&mut visitor);
+        visitor.gradients
     }
 
     /// Writes a flat vector into the module as plain values: parameters keep their ids, and

@@ -40,6 +40,7 @@ mod replay;
 mod rules;
 mod self_check;
 mod stop_gradient;
+mod template;
 mod vectorize;
 mod view;
 
@@ -55,6 +56,7 @@ pub use factor::Term;
 pub use gradients::{Block, ExampleGradients, ExampleJacobians, ExampleLosses};
 pub use layout::{Layout, LayoutEntry};
 pub use module_path::ModulePath;
+pub use template::Template;
 
 #[cfg(test)]
 #[global_allocator]

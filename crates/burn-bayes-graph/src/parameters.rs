@@ -9,7 +9,7 @@ use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Bool, Int, Tensor};
 
 /// A tensor of a module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ModuleTensor {
     /// Its index in the layout, if it is one of the layout's parameters.
     pub(crate) parameter: Option<usize>,

@@ -38,7 +38,7 @@ pub use normal::{NormalStream, normal};
 pub use precision::{PrecisionGaussian, SignedNoise, noise_products, precision_draw, projections};
 pub use precision_step::{MeanStep, PrecisionOut, PrecisionStep, mean_step, precision_step};
 pub use product::weighted_product;
-pub use scale::scale;
+pub use scale::{approach, scale};
 pub use strided::{Route, Strided, Target, add_picked, arg_extreme, map_strided, pick};
 pub use vifa_gradient::{DrawGradient, GradientSummary, VifaGradient, VifaState, vifa_gradient};
 

@@ -41,8 +41,7 @@ pub fn weighted_product(
     for (row, weight) in right.chunks_exact(width).zip(weights) {
         scaled.extend(row.iter().map(|value| value * weight));
     }
-    let pieces = out.par_chunks_mut(ROWS * width).enumerate();
-    pieces.for_each(|(piece, out)| {
+    let compute = |(piece, out): (usize, &mut [f32])| {
         let first = piece * ROWS;
         let rows = out.len() / width;
         debug_assert!(first + rows <= height && height <= left.len());
@@ -73,7 +72,14 @@ pub fn weighted_product(
                 Parallelism::None,
             );
         }
-    });
+    };
+    if height <= ROWS {
+        // A task for another thread takes longer than a small product.
+        compute((0, out));
+    } else {
+        let pieces = out.par_chunks_mut(ROWS * width).enumerate();
+        pieces.for_each(compute);
+    }
 }
 
 #[cfg(test)]

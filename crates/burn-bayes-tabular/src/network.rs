@@ -8,7 +8,7 @@ use burn::train::{ItemLazy, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::laplace::ModelOutputs;
 use burn_bayes::likelihood::{Likelihood, MixDraws};
-use burn_bayes::train::{BatchLoss, TrainerModel};
+use burn_bayes::train::{BatchLoss, CompiledStep, Recordings, TrainerModel};
 use burn_bayes::{ExampleLoss, Noise};
 
 use crate::random::{first_weights, generator};
@@ -168,7 +168,11 @@ impl BatchLoss for MeanLoss {
     }
 }
 
-impl TrainerModel for Network {}
+impl TrainerModel for Network {
+    fn compiled(&self, recordings: &Recordings) -> Option<CompiledStep<Self>> {
+        recordings.step_of_losses(self)
+    }
+}
 
 impl ItemLazy for MeanLoss {
     fn sync(self) -> Result<Self, ExecutionError> {

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::laplace::ModelOutputs;
 use crate::likelihood::{Likelihood, LikelihoodOutput, Targets};
 use crate::posterior::ModelState;
-use crate::train::{ExampleLoss, TrainerModel};
+use crate::train::{CompiledStep, ExampleLoss, Recordings, TrainerModel};
 
 /// The inputs of a batch: a tensor, a tuple of tensors, or a structure of them.
 pub trait Inputs: ExampleBatch + Debug + Send + Sync + 'static {}
@@ -259,4 +259,8 @@ impl<M: Module, X: Inputs, Y: Targets> ModelOutputs for Supervised<M, X, Y> {
     }
 }
 
-impl<M: Module, X: Inputs, Y: Targets> TrainerModel for Supervised<M, X, Y> {}
+impl<M: Module + 'static, X: Inputs, Y: Targets> TrainerModel for Supervised<M, X, Y> {
+    fn compiled(&self, recordings: &Recordings) -> Option<CompiledStep<Self>> {
+        recordings.step_of_losses(self)
+    }
+}

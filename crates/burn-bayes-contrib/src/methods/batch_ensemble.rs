@@ -43,7 +43,7 @@ use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 use burn_bayes::methods::checks::{counts, positive};
 use burn_bayes::methods::{
     Algorithm, BayesianConfig, Draw, FromGradients, GradientPieces, LearningRates, MeanGradients,
-    MethodConfig, Proposal, Setup, StepId, Update, purpose, trained,
+    MethodConfig, Proposal, Setup, StepId, Update, joined, purpose, trained,
 };
 use burn_bayes::posterior::{Mixture, PointPosterior, running};
 use burn_bayes::prior::{Prior, PriorPrecisions};
@@ -306,14 +306,14 @@ impl FromGradients for BatchEnsemble {
         let penalty = precisions.div_scalar(setup.ess);
         let mut of_shared: Option<Tensor<1>> = None;
         let mut of_own = Vec::with_capacity(gradients.len());
-        let draws = proposal.draws.into_iter().zip(gradients);
-        for (member, (draw, parts)) in draws.enumerate() {
+        let draws = proposal.draws.into_iter().zip(joined(gradients));
+        for (member, (draw, gradient)) in draws.enumerate() {
             let row = self.row(member);
             let pulls = penalty.clone() * draw.weights;
             let (mut matrices, mut own) = (Vec::new(), Vec::new());
-            for (&piece, part) in pieces.iter().zip(parts) {
-                let pull = pulls.clone().narrow(0, piece.offset, piece.len);
-                let part = (part + pull).mul_scalar(share);
+            let gradient = (gradient + pulls).mul_scalar(share);
+            for &piece in pieces {
+                let part = gradient.clone().narrow(0, piece.offset, piece.len);
                 let matrix = piece
                     .shape
                     .and_then(|shape| Some((shape, self.matrix(piece, shape)?)));
@@ -406,13 +406,7 @@ mod tests {
     fn gradients_are_differences_of_the_loss() {
         let ensemble = config().build(&mixed()).unwrap();
         let layout = ensemble.setup().layout.clone();
-        let pieces = (0..3).map(|member| {
-            let direction = direction(member, layout.len());
-            let entries = layout.entries().iter();
-            entries
-                .map(|entry| direction.clone().narrow(0, entry.offset, entry.len()))
-                .collect()
-        });
+        let pieces = (0..3).map(|member| vec![direction(member, layout.len())]);
         let proposal = ensemble.propose(StepId::default()).unwrap();
         let update = ensemble.step(proposal, pieces.collect(), 1).unwrap();
         let Update::Gradients(gradients) = update else {

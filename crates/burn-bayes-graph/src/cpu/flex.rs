@@ -72,13 +72,35 @@ pub(super) fn copy_runs(matrix: &mut [f32], width: usize, column: usize, values:
     let start = values.layout().start_offset();
     let [row_stride, run_stride] = [0, 1].map(|axis| values.layout().strides()[axis] as usize);
     let values = &values.storage::<f32>()[start..];
-    let rows = matrix.par_chunks_mut(width).take(rows).enumerate();
-    rows.for_each(|(row, out)| {
+    let copy = |(row, out): (usize, &mut [f32])| {
         let out = &mut out[column..column + runs * length];
         for (run, out) in out.chunks_exact_mut(length).enumerate() {
             out.copy_from_slice(&values[row * row_stride + run * run_stride..][..length]);
         }
-    });
+    };
+    for_rows(matrix, [rows, width], runs * length, copy);
+}
+
+/// Calls `write` with the first `rows` rows of a matrix, `width` long: on several threads if a row takes so much `work` that
+/// it helps.
+fn for_rows(
+    matrix: &mut [f32],
+    [rows, width]: [usize; 2],
+    work: usize,
+    write: impl Fn((usize, &mut [f32])) + Send + Sync,
+) {
+    /// The work that takes as long as waking a thread.
+    const INLINE_WORK: usize = 1 << 16;
+    if rows * work < INLINE_WORK {
+        matrix
+            .chunks_mut(width)
+            .take(rows)
+            .enumerate()
+            .for_each(write);
+    } else {
+        let rows = matrix.par_chunks_mut(width).take(rows).enumerate();
+        rows.for_each(write);
+    }
 }
 
 /// leftᵀ diag(w) right for every row w of `weights`, into `columns` of the rows of a matrix.
@@ -96,13 +118,14 @@ pub(super) fn products(
     }
     let [left, right, weights] = [left, right, weights].map(Contiguous::of);
     let row_len = matrix.len() / rows;
-    let rows = matrix.par_chunks_mut(row_len).enumerate();
-    rows.for_each(|(row, out)| {
+    let write = |(row, out): (usize, &mut [f32])| {
         // Without terms, every row of the weights is empty.
         let weights = &weights.values()[row * terms..(row + 1) * terms];
         let out = &mut out[columns.clone()];
         weighted_product(out, [height, width], left.values(), right.values(), weights);
-    });
+    };
+    let work = height * width * terms.max(1);
+    for_rows(matrix, [rows, row_len], work, write);
 }
 
 /// Whether a tensor's elements are its whole buffer, so that they can be written in place.

@@ -125,6 +125,32 @@ impl ModuleVisitor for FlattenVisitor<'_> {
     }
 }
 
+pub(super) struct RegisterVisitor<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) path: ModulePath,
+    pub(super) flat: Tensor<1>,
+    pub(super) gradients: GradientsParams,
+}
+
+impl ModuleVisitor for RegisterVisitor<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.enter(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+        if let Some(&index) = self.layout.places.get(self.path.as_str()) {
+            let entry = &self.layout.entries[index];
+            let part = self.flat.clone().narrow(0, entry.offset, entry.len());
+            let part = part.reshape(param.lazy_shape());
+            self.gradients.register::<R>(param.id, part);
+        }
+    }
+}
+
 pub(super) struct GradientVisitor<'a> {
     pub(super) layout: &'a Layout,
     pub(super) path: ModulePath,

@@ -224,16 +224,22 @@ pub(super) fn adam<const R: usize>(
     gradient: Tensor<R>,
     step: AdamStep,
 ) -> Result<AdamValues<R>, Refused<AdamValues<R>, R>> {
-    let written = [&values.moment_1, &values.moment_2, &gradient];
-    let Some(parameter) = Contiguous::new(&values.parameter).filter(|_| {
+    let parameter = Contiguous::new(&values.parameter).filter(|_| {
+        let written = [&values.moment_1, &values.moment_2];
         written
             .into_iter()
             .chain(&values.max_moment_2)
             .all(is_whole)
-    }) else {
+    });
+    let (Some(parameter), Some(read)) = (parameter, Contiguous::new(&gradient)) else {
         return Err(Box::new((values, gradient)));
     };
-    let mut out = primitive(gradient);
+    let mut out = primitive(match is_whole(&gradient) {
+        true => gradient,
+        // It is a view of other gradients, over which nothing may be written.
+        false => tensor(read.values().to_vec(), gradient.dims()),
+    });
+    drop(read);
     let (mut first, mut second) = (primitive(values.moment_1), primitive(values.moment_2));
     let mut largest = values.max_moment_2.map(primitive);
     let host_step = host::AdamStep::new(
@@ -300,5 +306,22 @@ pub(super) fn scale<const R: usize>(
     }
     let mut values = primitive(values);
     host::scale(values.storage_mut(), factor as f32);
+    Ok(Tensor::from_primitive::<Flex>(values))
+}
+
+pub(super) fn scalar(tensor: &Tensor<1>) -> Option<f32> {
+    Contiguous::new(tensor)?.values().first().copied()
+}
+
+pub(super) fn approach<const R: usize>(
+    values: Tensor<R>,
+    current: &Tensor<R>,
+    weight: f64,
+) -> Result<Tensor<R>, Box<Tensor<R>>> {
+    let Some(current) = Contiguous::new(current).filter(|_| is_whole(&values)) else {
+        return Err(Box::new(values));
+    };
+    let mut values = primitive(values);
+    host::approach(values.storage_mut(), current.values(), weight as f32);
     Ok(Tensor::from_primitive::<Flex>(values))
 }

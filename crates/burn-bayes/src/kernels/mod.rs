@@ -269,3 +269,28 @@ pub fn scale<const R: usize>(tensor: Tensor<R>, factor: f64) -> Tensor<R> {
     };
     tensor.mul_scalar(factor)
 }
+
+/// values + weight · (current − values), in place if the values are not shared.
+pub(crate) fn approach<const R: usize>(
+    values: Tensor<R>,
+    current: Tensor<R>,
+    weight: f64,
+) -> Tensor<R> {
+    #[cfg(feature = "flex")]
+    let values = match flex::approach(values, &current, weight) {
+        Ok(result) => return result,
+        Err(values) => *values,
+    };
+    values.clone() + (current - values).mul_scalar(weight)
+}
+
+/// The value of a tensor with one, if it is on the CPU and can be read without waiting.
+pub(crate) fn host_scalar(tensor: &Tensor<1>) -> Option<f32> {
+    #[cfg(feature = "flex")]
+    return flex::scalar(tensor);
+    #[cfg(not(feature = "flex"))]
+    {
+        let _ = tensor;
+        None
+    }
+}

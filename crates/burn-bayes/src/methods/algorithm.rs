@@ -403,14 +403,21 @@ impl Proposal {
     }
 }
 
-/// The gradient of the mean negative log-likelihood at each proposed draw, one flat piece per
-/// parameter of the layout.
+/// The gradient of the mean negative log-likelihood at each proposed draw, in pieces that are in layout order one after
+/// the other.
 pub type GradientPieces = Vec<Vec<Tensor<1>>>;
 
 /// Every gradient as one vector.
 pub fn joined(gradients: GradientPieces) -> Vec<Tensor<1>> {
-    let pieces = gradients.into_iter();
-    pieces.map(|pieces| Tensor::cat(pieces, 0)).collect()
+    gradients.into_iter().map(whole).collect()
+}
+
+/// A gradient in pieces as one vector.
+pub(crate) fn whole(mut pieces: Vec<Tensor<1>>) -> Tensor<1> {
+    match pieces.len() {
+        1 => pieces.swap_remove(0),
+        _ => Tensor::cat(pieces, 0),
+    }
 }
 
 /// An algorithm that learns from mean gradients at draws.

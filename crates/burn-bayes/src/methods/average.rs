@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::start::{buffer, updated};
 use crate::algebra::{AlgebraError, SquareMatrix};
-use crate::kernels::{CovarianceParts, Diagonal, FactorUnits, inner_products};
+use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, inner_products};
 
 /// Which iterates the posterior is the average of. With a constant learning rate they fluctuate around the
 /// optimum, and their average is closer to it.
@@ -179,7 +179,7 @@ fn approach<const R: usize>(
     updated(average, |average| {
         // A sharded optimiser moves parameters between devices, but not buffers.
         let current = current.clone().to_device(&average.device());
-        average.clone() + (current - average).mul_scalar(weight)
+        kernels::approach(average, current, weight)
     })
 }
 

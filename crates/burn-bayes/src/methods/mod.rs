@@ -43,11 +43,11 @@ mod vifa;
 mod von;
 
 pub use crate::kernels::FactorUnits;
-pub(crate) use algorithm::hash_of_text;
 pub use algorithm::{
     Algorithm, Draw, FromCurvature, FromExamples, FromGradients, FromIterates, FunctionPriorUse,
     GradientPieces, Iterates, MeanGradients, Proposal, Setup, Stage, StepId, Update,
 };
+pub(crate) use algorithm::{hash_of_text, whole};
 #[doc(hidden)]
 pub use algorithm::{joined, purpose};
 pub use average::{Average, Averaging, Iterate};

@@ -199,7 +199,7 @@ impl<C: MethodConfig> Fit<C> {
         let epochs = self.epochs.unwrap_or(enough);
         let rates = self.rates(epochs * batches.per_epoch())?;
         config.steps = Some((epochs * batches.per_epoch()) as u64);
-        let bayesian = config.try_init(model)?;
+        let bayesian = config.try_init(model)?.with_compiled_loss();
         let trainer = Trainer::new(bayesian, self.optimizer(&config)?.init(), rates)
             .with_epochs(epochs)
             .with_seed(config.seed);

@@ -7,33 +7,78 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::TrainStep;
-use burn_bayes_graph::{CapturedLoss, DrawGradients, ExampleBatch, Layout};
+use burn_bayes_graph::{CapturedLoss, DrawGradients, ExampleBatch, Layout, Template};
 
-use super::draws::{Gathered, one_by_one};
+use super::draws::{Gathered, one_by_one, stacked};
 use super::example_loss::ExampleLoss;
 use super::self_check::SelfCheck;
 use crate::error::Result;
-use crate::methods::{Draw, GradientPieces};
+use crate::methods::{Draw, GradientPieces, whole};
 use crate::predict::training_flags;
 use crate::train::own_loss;
 
-/// A model's recorded loss. The closure hides the bound on [`ExampleLoss`], so that other code does
+/// A model's recorded loss. The trait object hides the bound on [`ExampleLoss`], so that other code does
 /// not need it.
-pub(crate) struct BatchedTraining<M: TrainStep> {
-    gather: Box<Gather<M>>,
-    refused: Once,
+pub(crate) struct BatchedTraining<M: Module + TrainStep> {
+    layout: Arc<Layout>,
+    losses: Box<dyn DrawLosses<M>>,
+    /// Whether it was said why draws need one pass each, if somebody asked for another way.
+    refused: Option<Once>,
 }
 
-type Gather<M> = dyn Fn(
-        &M,
-        &[Draw],
-        &<M as TrainStep>::Input,
-        &SelfCheck,
-    ) -> Result<Option<Gathered<GradientPieces, <M as TrainStep>::Output>>>
-    + Send
-    + Sync;
+trait DrawLosses<M: Module + TrainStep>: Send + Sync {
+    /// See [`CapturedLoss::gradients`].
+    fn gradients(
+        &self,
+        template: &Template<'_, M>,
+        draws: Tensor<2>,
+        item: &M::Input,
+        check: &SelfCheck,
+    ) -> Result<Option<DrawGradients>>;
 
-impl<M: TrainStep> fmt::Debug for BatchedTraining<M> {
+    /// The model's output, given the losses of the examples.
+    fn output(&self, model: &M, item: M::Input, losses: Tensor<1>) -> M::Output;
+}
+
+struct Captured<M: Module + TrainStep> {
+    layout: Arc<Layout>,
+    is_replayed: bool,
+    /// Created at the first step, when all settings are known.
+    loss: OnceLock<CapturedLoss<M, M::Input>>,
+}
+
+impl<M> DrawLosses<M> for Captured<M>
+where
+    M: Module + ExampleLoss<Input: ExampleBatch> + 'static,
+{
+    fn gradients(
+        &self,
+        template: &Template<'_, M>,
+        draws: Tensor<2>,
+        item: &M::Input,
+        check: &SelfCheck,
+    ) -> Result<Option<DrawGradients>> {
+        let loss = self.loss.get_or_init(|| {
+            let losses = |model: &M, batch| model.example_losses(batch);
+            let captured = CapturedLoss::new(self.layout.clone(), losses);
+            let captured = match self.is_replayed {
+                true => captured,
+                false => captured.only_compiled(),
+            };
+            match check.is_on() {
+                true => captured,
+                false => captured.without_self_check(),
+            }
+        });
+        Ok(loss.gradients_of(template, draws, item)?)
+    }
+
+    fn output(&self, model: &M, item: M::Input, losses: Tensor<1>) -> M::Output {
+        model.example_outputs(item, losses)
+    }
+}
+
+impl<M: Module + TrainStep> fmt::Debug for BatchedTraining<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BatchedTraining").finish_non_exhaustive()
     }
@@ -43,43 +88,16 @@ impl<M> BatchedTraining<M>
 where
     M: Module + ExampleLoss<Input: ExampleBatch> + 'static,
 {
-    pub(crate) fn new(layout: Arc<Layout>) -> Self {
-        // Created at the first step, when all settings are known.
-        let captured = OnceLock::new();
-        let gather = move |model: &M, draws: &[Draw], item: &M::Input, check: &SelfCheck| {
-            let captured = captured.get_or_init(|| {
-                let losses = |model: &M, batch| model.example_losses(batch);
-                let captured = CapturedLoss::new(layout.clone(), losses);
-                match check.is_on() {
-                    true => captured,
-                    false => captured.without_self_check(),
-                }
-            });
-            let weights = draws.iter().map(|draw| draw.weights.clone());
-            let weights = Tensor::stack(weights.collect(), 0);
-            let Some(gradients) = captured.gradients(model, weights, item)? else {
-                return Ok(None);
-            };
-            if check.is_loss_due() {
-                compared(&layout, model, draws, item, &gradients)?;
-            }
-            check.gathered();
-            let DrawGradients {
-                losses,
-                pieces,
-                outside,
-            } = gradients;
-            let losses = losses.narrow(0, 0, 1).squeeze_dim(0);
-            let first = layout.write_leaves(model.clone(), draws[0].weights.clone())?;
-            Ok(Some(Gathered {
-                signal: pieces,
-                outside,
-                item: first.example_outputs(item.clone(), losses),
-            }))
-        };
+    /// A loss that cannot be compiled is replayed at all draws at once, or not at all.
+    pub(crate) fn new(layout: Arc<Layout>, is_replayed: bool) -> Self {
         Self {
-            gather: Box::new(gather),
-            refused: Once::new(),
+            losses: Box::new(Captured {
+                layout: layout.clone(),
+                is_replayed,
+                loss: OnceLock::new(),
+            }),
+            layout,
+            refused: is_replayed.then(Once::new),
         }
     }
 }
@@ -94,7 +112,7 @@ fn compared<M: Module + TrainStep<Input: Clone>>(
     found: &DrawGradients,
 ) -> Result<()> {
     let parts = |pieces: &[Vec<Tensor<1>>], outside: &GradientsParams| {
-        let mut parts = own_loss::inside(layout, pieces[0].iter().cloned());
+        let mut parts = own_loss::inside(layout, &whole(pieces[0].clone()));
         parts.extend(own_loss::outside(model, outside));
         parts
     };
@@ -111,20 +129,54 @@ impl<M: Module + TrainStep> BatchedTraining<M> {
         &self,
         model: &M,
         draws: &[Draw],
-        item: &<M as TrainStep>::Input,
+        item: &M::Input,
         check: &SelfCheck,
-    ) -> Result<Option<Gathered<GradientPieces, <M as TrainStep>::Output>>> {
+    ) -> Result<Option<Gathered<GradientPieces, M::Output>>>
+    where
+        M::Input: Clone,
+    {
         if let Some(layer) = training_flags(model).iter().find(|flag| flag.is_on) {
-            self.refused.call_once(|| {
+            let warn = || {
                 let cure = layer.cure();
                 log::warn!(
                     "draws are evaluated one by one: {layer} behaves differently in training and \
                      inference, and recordings are made in inference mode; for batched draws, \
                      {cure}"
                 );
-            });
+            };
+            if let Some(refused) = &self.refused {
+                refused.call_once(warn);
+            }
             return Ok(None);
         }
-        (self.gather)(model, draws, item, check)
+        let template = Template::new(model, &self.layout);
+        let Some(gradients) = self.gradients(&template, stacked(draws), item, check)? else {
+            return Ok(None);
+        };
+        if check.is_loss_due() {
+            compared(&self.layout, model, draws, item, &gradients)?;
+        }
+        check.gathered();
+        let first = self
+            .layout
+            .write_leaves(model.clone(), draws[0].weights.clone())?;
+        let losses = gradients.losses.narrow(0, 0, 1).squeeze_dim(0);
+        Ok(Some(Gathered {
+            signal: gradients.pieces,
+            outside: gradients.outside,
+            item: self.losses.output(&first, item.clone(), losses),
+        }))
+    }
+
+    /// The losses and gradients at all draws, for a model without layers that behave differently in training. `None` if
+    /// they need one pass per draw.
+    pub(crate) fn gradients(
+        &self,
+        template: &Template<'_, M>,
+        draws: Tensor<2>,
+        item: &M::Input,
+        check: &SelfCheck,
+    ) -> Result<Option<DrawGradients>> {
+        self.losses.gradients(template, draws, item, check)
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param};
+use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param, ParamGroup};
 use burn::optim::{GradAdaptor, GradientsParams};
 use burn::train::{InferenceStep, Interrupter};
 use burn_bayes_graph::{ExampleBatch, Layout};
@@ -23,7 +23,7 @@ use super::self_check::SelfCheck;
 use super::validation_check::ValidationCheck;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
-use crate::methods::{Algorithm, MeanGradients, Setup, Stage, Update};
+use crate::methods::{Algorithm, Setup, Stage, Update};
 use crate::posterior::{FactorPosterior, ModelState, Posterior};
 use crate::predict::{
     BatchedPrediction, Predictor, RecordingCache, TrainingFlag, has_batch_norm, training_flags,
@@ -62,8 +62,12 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     posterior: PosteriorCache<A::Posterior>,
     #[module(skip)]
     deferred: DeferredStep<A::ClosedForm>,
+    /// The mean loss, for algorithms that learn from its gradients.
     #[module(skip)]
-    recording: RecordingCache,
+    mean_loss: RecordingCache,
+    /// The losses of examples, for those that learn from the gradient of each.
+    #[module(skip)]
+    example_losses: RecordingCache,
     #[module(skip)]
     prediction: RecordingCache,
     #[module(skip)]
@@ -75,6 +79,9 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     /// Whether the model has batch norm in training mode.
     #[module(skip)]
     has_batch_norm: bool,
+    /// Whether all trained parameters of the model are in the layout.
+    #[module(skip)]
+    is_everything: bool,
     #[module(skip)]
     rows_seen: RowsSeen,
     #[module(skip)]
@@ -109,6 +116,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         };
         Ok(Self {
             has_batch_norm: has_batch_norm(&flags),
+            is_everything: is_everything(&model, &algorithm.setup().layout),
             rows_seen: RowsSeen::default(),
             early_notice: Notice::default(),
             model,
@@ -116,7 +124,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             clock: Clock::start(identity, &device),
             posterior: PosteriorCache::default(),
             deferred: DeferredStep::default(),
-            recording: RecordingCache::default(),
+            mean_loss: RecordingCache::default(),
+            example_losses: RecordingCache::default(),
             prediction: RecordingCache::default(),
             prediction_draws: DEFAULT_PREDICTION_DRAWS,
             divergence_stop: DivergenceStop::default(),
@@ -224,8 +233,10 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     #[must_use]
     pub fn map_template(self, change: impl FnOnce(M) -> M) -> Self {
         let model = change(self.model);
+        let layout = &self.algorithm.setup().layout;
         Self {
             has_batch_norm: has_batch_norm(&training_flags(&model)),
+            is_everything: is_everything(&model, layout),
             clock: self.clock.with_model(&model),
             model,
             posterior: PosteriorCache::default(),
@@ -316,6 +327,11 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// Whether the next step uses running statistics as they are.
     fn has_frozen_statistics(&self) -> bool {
         self.has_batch_norm && self.algorithm.freezes_statistics(self.clock.step() + 1)
+    }
+
+    /// Whether all trained parameters of the model are in the layout, so that no step changes the model.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.is_everything
     }
 
     /// What is known about the fit: whether the algorithm is still in its first stage, and whether the average over draws
@@ -422,14 +438,14 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         }
     }
 
-    /// The recording of the model, kept for later steps.
-    pub(crate) fn recording<R: Send + Sync + 'static>(&self, make: impl Fn() -> R) -> Arc<R> {
-        self.recording.get(make)
+    /// The recorded losses of examples, kept for later steps.
+    pub(crate) fn example_losses<R: Send + Sync + 'static>(&self, make: impl Fn() -> R) -> Arc<R> {
+        self.example_losses.get(make)
     }
 
-    /// The recording of the model, if it has this type.
-    pub(crate) fn known_recording<R: Send + Sync + 'static>(&self) -> Option<Arc<R>> {
-        self.recording.known()
+    /// The recorded mean loss.
+    pub(crate) fn mean_loss(&self) -> &RecordingCache {
+        &self.mean_loss
     }
 
     /// The gradients that pass an algorithm's update to [`optimize`](burn::train::TrainStep::optimize).
@@ -511,22 +527,32 @@ impl<M: Module + ModuleDisplay, A: Algorithm<Posterior = FactorPosterior>> Bayes
 impl<M, A> Bayesian<M, A>
 where
     M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
-    A: Algorithm<Signal = MeanGradients>,
+    A: Algorithm,
 {
-    /// Computes the gradients at all draws of a step in one forward and one backward pass, instead
-    /// of one pass of the model's own step per draw.
+    /// Computes the gradients of a step from a recording of the model's losses, instead of the model's own step at every
+    /// draw.
     ///
-    /// The model's losses are recorded in inference mode, once for every mini-batch shape, and
-    /// replayed with weights that have an additional axis of draws. For a small network, whose run
-    /// time is dominated by the overhead per operation, this saves most of the cost of several
-    /// draws. For a large network it saves nothing and needs the memory of all draws at once. The
-    /// step falls back to one pass per draw, and the log says why, in these cases: an active layer
+    /// The losses are recorded in inference mode, once for every mini-batch shape. On the CPU the recording is compiled,
+    /// which for a small network saves most of the time of a step, above all in a [`Trainer`](super::Trainer). Elsewhere,
+    /// and for losses that cannot be compiled, it is replayed with weights that have an additional axis of draws: a
+    /// small network, whose run time is dominated by the overhead per operation, saves most of the cost of several draws;
+    /// a large one saves nothing, and needs the memory of all draws at once. The step uses one pass of the model's own
+    /// step per draw, and the log says why, in these cases: an active layer
     /// that behaves differently in training and inference (dropout, noise, batch norm: freeze it to
     /// keep its statistics), a loss that cannot be recorded, an operation without a batched form,
-    /// or replicas that average their gradients. With one draw the setting has no effect.
+    /// or replicas that average their gradients.
     #[must_use]
     pub fn with_batched_draws(mut self) -> Self {
-        self.recording = RecordingCache::holding(BatchedTraining::<M>::new(self.layout().clone()));
+        let loss = BatchedTraining::<M>::new(self.layout().clone(), true);
+        self.mean_loss = RecordingCache::holding(loss);
+        self
+    }
+
+    /// The same for losses that can be compiled only.
+    #[must_use]
+    pub(crate) fn with_compiled_loss(mut self) -> Self {
+        let loss = BatchedTraining::<M>::new(self.layout().clone(), false);
+        self.mean_loss = RecordingCache::holding(loss);
         self
     }
 }
@@ -578,6 +604,11 @@ where
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether all trained parameters of the model are in the layout.
+fn is_everything<M: Module>(model: &M, layout: &Layout) -> bool {
+    Layout::new(model, &ParamGroup::all()).is_ok_and(|all| all.len() == layout.len())
 }
 
 /// Brings a model on a device without autodiff into training mode.

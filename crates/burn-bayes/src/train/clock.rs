@@ -181,6 +181,14 @@ impl Clock {
         }
     }
 
+    /// The id of the first gradient of a step.
+    pub(crate) fn first_pass(&self) -> StepId {
+        StepId {
+            step: self.step(),
+            pass: 0,
+        }
+    }
+
     /// Counts the examples of a gradient.
     pub(crate) fn count_examples(&self, examples: usize) {
         let counter = &self.value().examples;

@@ -8,6 +8,7 @@ use burn_bayes_graph::Layout;
 
 use crate::error::{Error, Result};
 use crate::methods::{Draw, DrawStatistics};
+use crate::noise::Noise;
 
 /// The results of the evaluations at several draws.
 pub(crate) struct Gathered<S, O> {
@@ -63,6 +64,19 @@ pub(crate) fn with_statistics<M: Module + TrainStep<Input: Clone>, S>(
         outside,
         item: first.ok_or_else(no_draws)?,
     })
+}
+
+/// The weights of the model itself.
+pub(crate) fn at<M: Module>(layout: &Layout, model: &M) -> Result<Draw> {
+    Ok(Draw {
+        weights: layout.flatten(model)?,
+        noise: Noise::host(0),
+    })
+}
+
+/// The weights of all draws, `[S, D]`.
+pub(crate) fn stacked(draws: &[Draw]) -> Tensor<2> {
+    Tensor::stack(draws.iter().map(|draw| draw.weights.clone()).collect(), 0)
 }
 
 /// The error for an algorithm that proposed no draws.

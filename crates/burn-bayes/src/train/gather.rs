@@ -3,10 +3,12 @@
 use burn::module::{Module, ModuleDisplay};
 use burn::optim::GradientsParams;
 use burn::train::{TrainOutput, TrainStep};
+use burn_bayes_graph::Template;
 
 use super::batched_training::BatchedTraining;
 use super::bayesian::Bayesian;
-use super::draws::{Gathered, Outside, with_statistics};
+use super::compiled::{CompiledStep, first, is_plain};
+use super::draws::{Gathered, Outside, at, stacked, with_statistics};
 use super::gradient_check::first_non_finite;
 use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
@@ -16,11 +18,20 @@ use crate::methods::{
 
 /// A signal that a training step can compute for an algorithm. Sealed: the signals are those of this library.
 pub trait Gather<M: Module + TrainStep, A: Algorithm>: sealed::Sealed + Sized {
+    /// Whether the optimiser trains the weights of the model itself.
+    const TRAINS_MODEL: bool = false;
+
     /// Computes the signal from a mini-batch. The gradients have the ids of the trained parameters.
     fn step(
         bayesian: &Bayesian<M, A>,
         item: <M as TrainStep>::Input,
     ) -> TrainOutput<<M as TrainStep>::Output>;
+
+    /// Computes the same signal for a model that only its optimiser changes, without the model's own step and without an
+    /// output. `None` if these are needed.
+    fn compiled(bayesian: &Bayesian<M, A>) -> Option<CompiledStep<Bayesian<M, A>>>
+    where
+        Bayesian<M, A>: TrainStep<Input = <M as TrainStep>::Input>;
 
     /// Called after optimiser step number `step` (from 1).
     fn after_step(algorithm: A, model: &M, step: u64) -> A;
@@ -51,6 +62,30 @@ where
     ) -> TrainOutput<<M as TrainStep>::Output> {
         let output = evaluate(bayesian, item.clone());
         output.unwrap_or_else(|error| stopped(bayesian, item, error))
+    }
+
+    fn compiled(bayesian: &Bayesian<M, A>) -> Option<CompiledStep<Bayesian<M, A>>>
+    where
+        Bayesian<M, A>: TrainStep<Input = <M as TrainStep>::Input>,
+    {
+        let batched = bayesian.mean_loss().known::<BatchedTraining<M>>()?;
+        let model = bayesian.unchanging_model()?;
+        let template = Template::new(&model, bayesian.layout()).into_owned();
+        Some(Box::new(move |bayesian, item| {
+            let (algorithm, terms) = (bayesian.algorithm(), bayesian.model_terms());
+            let proposal = algorithm.propose(bayesian.clock().first_pass())?;
+            let proposal = terms.add_function(&model, proposal)?;
+            let proposal = terms.add_curvature(&model, item, proposal)?;
+            let check = bayesian.self_check();
+            let weights = stacked(&proposal.draws);
+            let Some(found) = batched.gradients(&template, weights, item, check)? else {
+                return Ok(None);
+            };
+            check.gathered();
+            let [_, rows] = found.losses.dims();
+            let update = algorithm.step(proposal, found.pieces, rows)?;
+            bayesian.step_gradients(update, found.losses)
+        }))
     }
 
     fn after_step(algorithm: A, model: &M, step: u64) -> A {
@@ -105,7 +140,7 @@ where
     let proposal = terms.add_function(model, proposal)?;
     let proposal = terms.add_curvature(model, &item, proposal)?;
     let draws = &proposal.draws;
-    let together = match bayesian.known_recording::<BatchedTraining<M>>() {
+    let together = match bayesian.mean_loss().known::<BatchedTraining<M>>() {
         Some(batched) => batched.gathered(model, draws, &item, bayesian.self_check())?,
         None => None,
     };
@@ -149,12 +184,14 @@ where
     Ok(TrainOutput { grads, item })
 }
 
-/// Runs the user's own step on the current model.
+/// Runs the user's own step on the current model, or evaluates its recorded loss.
 impl<M, A> Gather<M, A> for Iterates
 where
-    M: Module + ModuleDisplay + TrainStep,
+    M: Module + ModuleDisplay + TrainStep<Input: Clone> + 'static,
     A: FromIterates,
 {
+    const TRAINS_MODEL: bool = true;
+
     fn step(
         bayesian: &Bayesian<M, A>,
         item: <M as TrainStep>::Input,
@@ -162,12 +199,40 @@ where
         if let Err(error) = bayesian.clock().check_record() {
             return stopped(bayesian, item, error);
         }
-        let output = TrainStep::step(&*bayesian.model_of_step(), item);
+        let model = bayesian.model_of_step();
+        let output = match recorded(bayesian, &model, &item) {
+            Ok(Some(output)) => output,
+            Ok(None) => TrainStep::step(&*model, item),
+            Err(error) => return stopped(bayesian, item, error),
+        };
         if let Some(path) = first_non_finite(bayesian.template(), &output.grads) {
             let step = bayesian.steps() + 1;
             bayesian.stop(Error::non_finite(step, path));
         }
         output
+    }
+
+    fn compiled(bayesian: &Bayesian<M, A>) -> Option<CompiledStep<Bayesian<M, A>>>
+    where
+        Bayesian<M, A>: TrainStep<Input = <M as TrainStep>::Input>,
+    {
+        let batched = bayesian.mean_loss().known::<BatchedTraining<M>>()?;
+        let model = bayesian.unchanging_model()?;
+        let template = Template::new(&model, bayesian.layout()).into_owned();
+        Some(Box::new(move |bayesian, item| {
+            let (model, layout) = (bayesian.template(), bayesian.layout());
+            let draws = stacked(&[at(layout, model)?]);
+            let check = bayesian.self_check();
+            let Some(found) = batched.gradients(&template, draws, item, check)? else {
+                return Ok(None);
+            };
+            check.gathered();
+            let gradients = layout.gradients(model, first(found.pieces)?);
+            if let Some(path) = first_non_finite(model, &gradients) {
+                return Err(Error::non_finite(bayesian.steps() + 1, path));
+            }
+            Ok(Some(bayesian.counted(gradients, found.losses)))
+        }))
     }
 
     fn after_step(algorithm: A, model: &M, step: u64) -> A {
@@ -181,4 +246,31 @@ where
             .expect("the layout was checked against this model when the two were joined");
         with_state(algorithm.observe(step, weights), model, step)
     }
+}
+
+/// What the recorded loss gives instead of the model's own step, if there is one.
+fn recorded<M, A>(
+    bayesian: &Bayesian<M, A>,
+    model: &M,
+    item: &<M as TrainStep>::Input,
+) -> Result<Option<TrainOutput<<M as TrainStep>::Output>>>
+where
+    M: Module + ModuleDisplay + TrainStep<Input: Clone> + 'static,
+    A: Algorithm,
+{
+    let (layout, check) = (bayesian.layout(), bayesian.self_check());
+    let batched = bayesian.mean_loss().known::<BatchedTraining<M>>();
+    let Some(batched) = batched.filter(|_| is_plain(model)) else {
+        return Ok(None);
+    };
+    let gathered = batched.gathered(model, &[at(layout, model)?], item, check)?;
+    gathered
+        .map(|gathered| {
+            let mut grads = layout.gradients(model, first(gathered.signal)?);
+            let mut outside = gathered.outside;
+            Outside::add(model, 1.0, &mut outside, &mut grads);
+            let item = gathered.item;
+            Ok(TrainOutput { grads, item })
+        })
+        .transpose()
 }

@@ -1,20 +1,25 @@
 //! Computes per-example gradients in a training step.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use burn::module::{Module, ModuleDisplay, ParamGroup};
+use burn::module::{Module, ModuleDisplay};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{TrainOutput, TrainStep};
-use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients, ExampleLosses, Layout};
+use burn_bayes_graph::{
+    CapturedModel, ExampleBatch, ExampleGradients, ExampleLosses, Layout, Template,
+};
 
+use super::batched_training::BatchedTraining;
 use super::bayesian::Bayesian;
-use super::draws::{Gathered, no_draws, one_by_one};
+use super::compiled::CompiledStep;
+use super::draws::{Gathered, no_draws, one_by_one, stacked};
 use super::example_loss::ExampleLoss;
 use super::gather::{Gather, finished, stopped};
+use super::self_check::SelfCheck;
 use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
-use crate::methods::{Draw, FromExamples, Proposal, Stage};
+use crate::methods::{Algorithm, Draw, FromExamples, GradientPieces, Proposal, Stage};
 use crate::predict::{moves_statistics, training_flags};
 use crate::train::own_loss;
 
@@ -32,16 +37,50 @@ where
         output.unwrap_or_else(|error| stopped(bayesian, item, error))
     }
 
+    fn compiled(bayesian: &Bayesian<M, A>) -> Option<CompiledStep<Bayesian<M, A>>>
+    where
+        Bayesian<M, A>: TrainStep<Input = <M as TrainStep>::Input>,
+    {
+        let model = bayesian.unchanging_model()?;
+        let recorded = recorded(bayesian);
+        let template = Template::new(&model, bayesian.layout()).into_owned();
+        Some(Box::new(move |bayesian, item| {
+            let (algorithm, terms) = (bayesian.algorithm(), bayesian.model_terms());
+            let proposal = algorithm.propose(bayesian.clock().first_pass())?;
+            let proposal = terms.add_function(&model, proposal)?;
+            let check = bayesian.self_check();
+            if matches!(algorithm.stage(), Stage::Mean | Stage::Scale) {
+                let draws = stacked(&proposal.draws);
+                let Some(found) = recorded.mean.gradients(&template, draws, item, check)? else {
+                    return Ok(None);
+                };
+                check.gathered();
+                let [_, rows] = found.losses.dims();
+                let update = algorithm.stage_step(&proposal, found.pieces, rows);
+                return bayesian.step_gradients(update.ok_or_else(no_stage_step)??, found.losses);
+            }
+            let proposal = terms.add_curvature(&model, item, proposal)?;
+            let weights = proposal.draws.iter().map(|draw| draw.weights.clone());
+            let weights: Vec<_> = weights.collect();
+            let all = recorded
+                .captured
+                .example_gradients_of(&template, &weights, item)?;
+            check.gathered();
+            let losses = all.losses.reshape([weights.len() as i32, -1]);
+            bayesian.step_gradients(algorithm.step(proposal, all.gradients)?, losses)
+        }))
+    }
+
     fn after_step(algorithm: A, _model: &M, _step: u64) -> A {
         algorithm
     }
 }
 
-/// The recording of a model and properties that are determined once.
-struct Recorded<M, B> {
-    captured: CapturedModel<M, B>,
-    /// Whether all trained parameters are in the layout.
-    is_everything: bool,
+/// The recordings of a model and properties that are determined once.
+struct Recorded<M: Module + TrainStep> {
+    captured: CapturedModel<M, M::Input>,
+    /// The mean loss, for stages that need no gradients of single examples.
+    mean: Arc<BatchedTraining<M>>,
     statistics_from: OnceLock<StatisticsFrom>,
 }
 
@@ -60,19 +99,7 @@ where
     bayesian.clock().check_record()?;
     let proposal = algorithm.propose(bayesian.clock().next_pass())?;
     let proposal = bayesian.model_terms().add_function(model, proposal)?;
-    let recorded = bayesian.recording(|| {
-        let all = Layout::new(model, &ParamGroup::all());
-        let losses = |model: &M, batch| model.example_losses(batch);
-        let captured = CapturedModel::new(layout.clone(), losses);
-        Recorded {
-            captured: match check.is_on() {
-                true => captured,
-                false => captured.without_self_check(),
-            },
-            is_everything: all.is_ok_and(|all| all.len() == layout.len()),
-            statistics_from: OnceLock::new(),
-        }
-    });
+    let recorded = recorded(bayesian);
     let mut is_due = check.is_loss_due();
     if matches!(algorithm.stage(), Stage::Mean | Stage::Scale) {
         if is_due {
@@ -80,8 +107,7 @@ where
             let gather = || Ok(recorded.captured.example_gradients(&first, &item)?);
             compared(layout, &first, &proposal.draws[..1], &item, gather)?;
         }
-        check.gathered();
-        return of_means(bayesian, model, proposal, item);
+        return of_means(bayesian, &recorded, model, proposal, item);
     }
     let proposal = bayesian
         .model_terms()
@@ -90,7 +116,7 @@ where
         signal,
         outside,
         item,
-    } = match (proposal.draws.as_slice(), recorded.is_everything) {
+    } = match (proposal.draws.as_slice(), bayesian.is_everything()) {
         ([], _) => return Err(no_draws()),
         (draws, true) => {
             let first = layout.write_leaves(model.clone(), draws[0].weights.clone())?;
@@ -132,9 +158,33 @@ where
     })
 }
 
-/// A step of a stage that needs no gradients of single examples: the model's own step at every draw.
+fn recorded<M, A>(bayesian: &Bayesian<M, A>) -> Arc<Recorded<M>>
+where
+    M: Module + ModuleDisplay + ExampleLoss<Input: ExampleBatch> + 'static,
+    A: Algorithm,
+{
+    bayesian.example_losses(|| {
+        let layout = bayesian.layout();
+        let losses = |model: &M, batch| model.example_losses(batch);
+        let captured = CapturedModel::new(layout.clone(), losses);
+        Recorded {
+            captured: match bayesian.self_check().is_on() {
+                true => captured,
+                false => captured.without_self_check(),
+            },
+            mean: bayesian
+                .mean_loss()
+                .get(|| BatchedTraining::new(layout.clone(), false)),
+            statistics_from: OnceLock::new(),
+        }
+    })
+}
+
+/// A step of a stage that needs no gradients of single examples: from the recorded mean loss, or by the model's own step
+/// at every draw if it has batch norm.
 fn of_means<M, A>(
     bayesian: &Bayesian<M, A>,
+    recorded: &Recorded<M>,
     model: &M,
     proposal: Proposal,
     item: <M as TrainStep>::Input,
@@ -148,13 +198,23 @@ where
         signal,
         outside,
         item,
-    } = one_by_one(layout, model, draws, &item, |_, pieces| Ok(pieces))?;
+    } = match recorded.of_mean(model, draws, &item, bayesian.self_check())? {
+        Some(gathered) => gathered,
+        None => {
+            bayesian.self_check().gathered();
+            one_by_one(layout, model, draws, &item, |_, pieces| Ok(pieces))?
+        }
+    };
     finished(bayesian, proposal.id, outside, item, |item| {
         let update = bayesian
             .algorithm()
             .stage_step(&proposal, signal, item.rows());
-        update.ok_or_else(|| Error::config("stage", "has no step of its own"))?
+        update.ok_or_else(no_stage_step)?
     })
+}
+
+fn no_stage_step() -> Error {
+    Error::config("stage", "has no step of its own")
 }
 
 /// Whether batch norm is in training mode. Fails if another layer is active that does nothing in
@@ -207,9 +267,7 @@ fn compared<M: Module + TrainStep<Input: Clone>>(
     let expected = own()?;
     let all = gather()?;
     let mean = all.gradients.split(draws.len()).swap_remove(0).mean();
-    let entries = layout.entries().iter();
-    let pieces = entries.map(|entry| mean.clone().narrow(0, entry.offset, entry.len()));
-    own_loss::compare(own_loss::inside(layout, pieces), &expected, own)?;
+    own_loss::compare(own_loss::inside(layout, &mean), &expected, own)?;
     Ok(all)
 }
 
@@ -225,7 +283,21 @@ enum StatisticsFrom {
     Nothing,
 }
 
-impl<M: Module + ExampleLoss<Input: Clone>> Recorded<M, M::Input> {
+impl<M: Module + ExampleLoss<Input: Clone>> Recorded<M> {
+    /// The gradients of the mean loss at the draws, unless a layer behaves differently in training.
+    fn of_mean(
+        &self,
+        model: &M,
+        draws: &[Draw],
+        item: &M::Input,
+        check: &SelfCheck,
+    ) -> Result<Option<Gathered<GradientPieces, M::Output>>> {
+        match training_flags(model).iter().any(|flag| flag.is_on) {
+            true => Ok(None),
+            false => self.mean.gathered(model, draws, item, check),
+        }
+    }
+
     /// Makes a forward pass in training mode to update the running statistics, unless
     /// `example_outputs` makes one.
     fn move_statistics(&self, model: &M, item: &M::Input, losses: &Tensor<1>) {

@@ -8,6 +8,7 @@ mod batched_training;
 mod bayesian;
 mod cache;
 mod clock;
+mod compiled;
 mod deferred_step;
 mod divergence_stop;
 mod draws;
@@ -32,6 +33,7 @@ mod trainer;
 mod validation_check;
 
 pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
+pub use compiled::{CompiledStep, Recordings, StepGradients};
 pub(crate) use draws::one_by_one;
 pub use example_loss::ExampleLoss;
 pub use gather::Gather;

@@ -17,7 +17,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Tensor, TensorData};
 use burn::train::TrainStep;
-use burn_bayes_graph::{Layout, ModulePath};
+use burn_bayes_graph::{Layout, LayoutEntry, ModulePath};
 
 use crate::error::{Error, Result};
 
@@ -30,10 +30,13 @@ const WHOLE: f64 = 0.1;
 /// Gradients of parameters, flat, by path.
 pub(crate) type Parts = BTreeMap<String, Tensor<1>>;
 
-/// The layout's own gradients, one piece for each of its parameters.
-pub(crate) fn inside(layout: &Layout, pieces: impl IntoIterator<Item = Tensor<1>>) -> Parts {
-    let paths = layout.entries().iter().map(|entry| entry.path.clone());
-    paths.zip(pieces).collect()
+/// The parts of a gradient in layout order.
+pub(crate) fn inside(layout: &Layout, gradient: &Tensor<1>) -> Parts {
+    let entries = layout.entries().iter();
+    let part = |entry: &LayoutEntry| gradient.clone().narrow(0, entry.offset, entry.len());
+    entries
+        .map(|entry| (entry.path.clone(), part(entry)))
+        .collect()
 }
 
 /// The gradients of other parameters of `model`.
@@ -78,10 +81,8 @@ pub(crate) fn of_frozen_step<M: Module + TrainStep>(
 ) -> Result<Parts> {
     let model = layout.write_leaves(model.clone().freeze(), weights)?;
     let mut gradients = TrainStep::step(&model, item).grads;
-    Ok(inside(
-        layout,
-        layout.gradient_parts(&model, &mut gradients)?,
-    ))
+    let gradient = layout.flatten_gradients(&model, &mut gradients)?;
+    Ok(inside(layout, &gradient))
 }
 
 /// Fails unless the gradient of the recorded losses equals that of the model's own step. `again`

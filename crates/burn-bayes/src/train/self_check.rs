@@ -74,7 +74,7 @@ impl SelfCheck {
 
     /// Warns if the loss of a training step is no mean negative log-likelihood of its outputs and targets.
     pub(crate) fn likelihood<O: 'static>(&self, output: &O) {
-        let step = self.steps.fetch_add(1, Ordering::Relaxed);
+        let step = self.count_step();
         if self.is_off || !LIKELIHOOD_AT.contains(&step) {
             return;
         }
@@ -88,6 +88,17 @@ impl SelfCheck {
             // One warning is enough.
             self.steps.store(AGAIN_AFTER + 1, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a training step, and returns the number of those before it.
+    pub(crate) fn count_step(&self) -> u64 {
+        self.steps.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether the next step has checks that need the model's own step.
+    pub(crate) fn is_step_due(&self) -> bool {
+        let steps = self.steps.load(Ordering::Relaxed);
+        self.is_on() && (LIKELIHOOD_AT.contains(&steps) || self.is_loss_due())
     }
 
     /// Warns at the first call if `decayed` names a parameter of the posterior that the optimiser decays.

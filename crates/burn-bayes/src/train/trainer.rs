@@ -17,11 +17,13 @@ use burn::train::{ClassificationOutput, RegressionOutput, TrainOutput, TrainStep
 use burn_bayes_eval::Bounded;
 
 use super::bayesian::Bayesian;
+use super::compiled::{CompiledStep, Recordings, StepGradients};
 use super::draws::Outside;
 use super::gather::Gather;
 use super::gradient_check::first_non_finite;
 use super::loss_at_draws::loss_at_draws;
 use crate::error::{Error, Result};
+use crate::kernels::host_scalar;
 use crate::likelihood::{LikelihoodOutput, MixDraws};
 use crate::methods::{Algorithm, checks};
 use crate::noise::Noise;
@@ -109,6 +111,16 @@ pub trait TrainerModel: Module + TrainStep<Output: BatchLoss> {
         self
     }
 
+    /// Computes what [`step`](TrainStep::step) does, without its output and faster, until something other than its
+    /// optimiser changes the model. `None`, the default, if nothing does.
+    ///
+    /// A model that implements [`ExampleLoss`](super::ExampleLoss) has [`Recordings::step_of_losses`]; one that is wrapped
+    /// needs nothing.
+    fn compiled(&self, recordings: &Recordings) -> Option<CompiledStep<Self>> {
+        let _ = recordings;
+        None
+    }
+
     /// Step number `step` (from 1) of the optimiser. The gradients that it gets are multiplied by `factor`.
     ///
     /// # Errors
@@ -148,7 +160,7 @@ pub trait TrainerModel: Module + TrainStep<Output: BatchLoss> {
 
 impl<M, A> TrainerModel for Bayesian<M, A>
 where
-    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws + BatchLoss>,
+    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws + BatchLoss> + 'static,
     A: Algorithm<Signal: Gather<M, A>>,
 {
     fn fault(&self) -> Option<Arc<Error>> {
@@ -165,6 +177,21 @@ where
 
     fn with_faults_returned(self, is_on: bool) -> Self {
         Bayesian::with_faults_returned(self, is_on)
+    }
+
+    fn compiled(&self, _recordings: &Recordings) -> Option<CompiledStep<Self>> {
+        self.validation_check().end();
+        self.clock().check_record().ok()?;
+        let compute = A::Signal::compiled(self)?;
+        Some(Box::new(move |bayesian, item| {
+            if bayesian.self_check().is_step_due() {
+                return Ok(None);
+            }
+            compute(bayesian, item).or_else(|error| {
+                bayesian.stop(error);
+                Ok(Some(StepGradients::default()))
+            })
+        }))
     }
 
     fn optimized(
@@ -339,14 +366,43 @@ pub struct Trainer<L> {
     has_verdict: bool,
     step: u64,
     /// The sum of the losses of the epoch's rows so far.
-    loss_sum: Option<Tensor<1>>,
+    loss_sum: LossSum,
+    recordings: Recordings,
     in_best_epoch: Option<f64>,
     /// Their number, or that of the batches if the outputs do not say it.
     rows: u64,
 }
 
+/// A sum of losses, which is not read from a device before it is needed.
+#[derive(Default)]
+struct LossSum {
+    on_host: f32,
+    on_device: Option<Tensor<1>>,
+}
+
+impl LossSum {
+    /// Adds the mean loss of some rows.
+    fn add(&mut self, mean: Tensor<1>, rows: usize) {
+        match host_scalar(&mean) {
+            Some(mean) => self.on_host += mean * rows as f32,
+            None => {
+                let loss = mean.mul_scalar(rows as f64);
+                self.on_device = Some(match self.on_device.take() {
+                    Some(sum) => sum + loss,
+                    None => loss.add_scalar(std::mem::take(&mut self.on_host)),
+                });
+            }
+        }
+    }
+
+    fn total(&self) -> f32 {
+        let on_device = self.on_device.clone();
+        self.on_host + on_device.map_or(0.0, |sum| sum.into_scalar::<f32>())
+    }
+}
+
 /// What a trainer knows about an epoch.
-struct Epoch {
+struct Epoch<L: TrainStep> {
     /// Its number, from 0.
     number: usize,
     batches: usize,
@@ -355,6 +411,8 @@ struct Epoch {
     largest_batch: usize,
     /// Whether the outputs say how many rows they have.
     has_rows: bool,
+    /// Steps without outputs, if the model has them.
+    compiled: Option<CompiledStep<L>>,
 }
 
 /// Initialises lazy parameters, whose random numbers would otherwise be those of the first step's layers.
@@ -410,7 +468,8 @@ impl<L: TrainerModel> Trainer<L> {
             checks_rows: true,
             has_verdict: true,
             step: 0,
-            loss_sum: None,
+            loss_sum: LossSum::default(),
+            recordings: Recordings::default(),
             in_best_epoch: None,
             rows: 0,
         }
@@ -480,11 +539,13 @@ impl<L: TrainerModel> Trainer<L> {
             .optimizer
             .from_bytes(optimizer)
             .map_err(|error| damaged(&error))?;
-        let device = self.model.devices().into_iter().next().unwrap_or_default();
         self.step = checkpoint.step;
         self.rows = checkpoint.rows;
         self.in_best_epoch = checkpoint.in_best_epoch;
-        self.loss_sum = Some(Tensor::from_data([checkpoint.loss_sum], &device.inner()));
+        self.loss_sum = LossSum {
+            on_host: checkpoint.loss_sum,
+            on_device: None,
+        };
         for _ in 0..self.step {
             self.rates.step();
         }
@@ -515,10 +576,9 @@ impl<L: TrainerModel> Trainer<L> {
         drop(self.model.valid());
         let model = self.model.clone().into_record().into_bytes();
         let optimizer = self.optimizer.into_bytes();
-        let loss_sum = self.loss_sum.clone();
         Ok(Checkpoint {
             step: self.step,
-            loss_sum: loss_sum.map_or(0.0, |sum| sum.into_scalar()),
+            loss_sum: self.loss_sum.total(),
             rows: self.rows,
             in_best_epoch: self.in_best_epoch,
             model: model.map_err(|error| unwritable(&error))?.to_vec(),
@@ -550,7 +610,7 @@ impl<L: TrainerModel> Trainer<L> {
         for number in self.step as usize / steps..self.epochs {
             let made = self.step as usize - number * steps;
             if made == 0 {
-                self.loss_sum = None;
+                self.loss_sum = LossSum::default();
                 self.rows = 0;
             }
             let mut epoch = Epoch {
@@ -559,6 +619,10 @@ impl<L: TrainerModel> Trainer<L> {
                 is_random: has_random_layers(&self.model),
                 largest_batch: 0,
                 has_rows: true,
+                compiled: match self.accumulation {
+                    1 => self.model.compiled(&self.recordings),
+                    _ => None,
+                },
             };
             let mut left = batches.epoch(number, made * self.accumulation);
             for step in made..steps {
@@ -616,7 +680,7 @@ impl<L: TrainerModel> Trainer<L> {
     /// One optimiser step on the next `count` batches.
     fn stepped(
         mut self,
-        epoch: &mut Epoch,
+        epoch: &mut Epoch<L>,
         batches: impl Iterator<Item = L::Input>,
         count: usize,
     ) -> Result<Self, Arc<Error>> {
@@ -624,26 +688,36 @@ impl<L: TrainerModel> Trainer<L> {
         let mut gradients = GradientsParams::new();
         let mut found = 0;
         for batch in batches.take(count) {
-            let output = self.batch_step(batch, found as u64, epoch);
             found += 1;
+            let made = match &epoch.compiled {
+                Some(step) => step(&self.model, &batch)?,
+                None => None,
+            };
+            let rows = match made {
+                Some(made) => {
+                    gradients = made.gradients;
+                    self.loss_sum.on_host += made.loss;
+                    made.rows
+                }
+                None => {
+                    let output = self.batch_step(batch, found as u64 - 1, epoch);
+                    let rows = output.item.batch_rows();
+                    epoch.has_rows &= rows.is_some();
+                    let rows = rows.unwrap_or(1);
+                    let loss = output.item.batch_loss().without_autodiff();
+                    self.loss_sum.add(loss, rows);
+                    match self.accumulation {
+                        1 => gradients = output.grads,
+                        _ => sum.accumulate(&self.model, output.grads),
+                    }
+                    rows
+                }
+            };
             if let Some(error) = self.model.fault() {
                 return Err(error);
             }
-            let loss = output.item.batch_loss().without_autodiff();
-            let rows = output.item.batch_rows();
-            epoch.has_rows &= rows.is_some();
-            let rows = rows.unwrap_or(1);
             epoch.largest_batch = epoch.largest_batch.max(rows);
             self.rows += rows as u64;
-            let loss = loss.mul_scalar(rows as f64);
-            self.loss_sum = Some(match self.loss_sum {
-                Some(sum) => sum + loss,
-                None => loss,
-            });
-            match self.accumulation {
-                1 => gradients = output.grads,
-                _ => sum.accumulate(&self.model, output.grads),
-            }
         }
         if found < count {
             let step = self.step as usize % epoch.batches.div_ceil(self.accumulation);
@@ -675,7 +749,7 @@ impl<L: TrainerModel> Trainer<L> {
         &self,
         input: L::Input,
         batch: u64,
-        epoch: &Epoch,
+        epoch: &Epoch<L>,
     ) -> TrainOutput<<L as TrainStep>::Output> {
         let step = || TrainStep::step(&self.model, input);
         if !epoch.is_random {
@@ -686,10 +760,8 @@ impl<L: TrainerModel> Trainer<L> {
         noise.row(batch).seed_generator(&device.inner(), step)
     }
 
-    fn summary(&self, epoch: &Epoch) -> Result<EpochSummary> {
-        let sum = self.loss_sum.clone();
-        let sum: f64 = sum.map_or(0.0, |sum| sum.into_scalar());
-        let loss = sum / self.rows as f64;
+    fn summary(&self, epoch: &Epoch<L>) -> Result<EpochSummary> {
+        let loss = f64::from(self.loss_sum.total()) / self.rows as f64;
         if !loss.is_finite() {
             return Err(Error::numerical("the loss is not finite"));
         }
@@ -704,7 +776,7 @@ impl<L: TrainerModel> Trainer<L> {
 }
 
 /// Compares the rows of an epoch with N.
-fn check_rows(rows: u64, train_len: u64, epoch: &Epoch) -> Result<()> {
+fn check_rows<L: TrainStep>(rows: u64, train_len: u64, epoch: &Epoch<L>) -> Result<()> {
     let problem = format!(
         "is {train_len}, but an epoch has {rows} rows; N is the number of training examples, to which variances are \
          inversely proportional: set it to {rows}, or use `Trainer::without_row_check` if an epoch is not one pass \

@@ -17,7 +17,7 @@ use crate::kernels::statistics::column_dot;
 use crate::kernels::{
     self, CovarianceGradient, CovarianceParts, DrawGradient, FactorUnits, Objective, inner_products,
 };
-use crate::methods::{DivergenceGradient, GradientPieces, Proposal, Setup};
+use crate::methods::{DivergenceGradient, GradientPieces, Proposal, Setup, whole};
 
 /// The gradient of `scale · Σ_draws NLL + τ · KL` and of a prior over functions, from the gradients of the mean loss at the
 /// draws of a proposal.
@@ -53,15 +53,9 @@ pub(super) fn gradient(
 fn function_gradients(setup: &Setup, proposal: &Proposal) -> Option<Vec<DrawGradient>> {
     let function = proposal.function.as_ref()?;
     let draws = proposal.draws.iter().zip(&function.gradients);
-    let draws = draws.map(|(draw, gradient)| {
-        let gradient = gradient.clone().div_scalar(setup.ess);
-        let entries = setup.layout.entries().iter();
-        DrawGradient {
-            noise: draw.noise,
-            parts: entries
-                .map(|entry| gradient.clone().narrow(0, entry.offset, entry.len()))
-                .collect(),
-        }
+    let draws = draws.map(|(draw, gradient)| DrawGradient {
+        noise: draw.noise,
+        parts: vec![gradient.clone().div_scalar(setup.ess)],
     });
     // A divergence between Gaussians has none.
     Some(draws.collect()).filter(|draws: &Vec<_>| !draws.is_empty())
@@ -73,12 +67,9 @@ fn added(draws: Vec<DrawGradient>, others: Option<Vec<DrawGradient>>) -> Vec<Dra
         return draws;
     };
     let both = draws.into_iter().zip(others);
-    both.map(|(draw, other)| {
-        let parts = draw.parts.into_iter().zip(other.parts);
-        DrawGradient {
-            noise: draw.noise,
-            parts: parts.map(|(part, other)| part + other).collect(),
-        }
+    both.map(|(draw, other)| DrawGradient {
+        noise: draw.noise,
+        parts: vec![whole(draw.parts) + whole(other.parts)],
     })
     .collect()
 }
@@ -106,7 +97,7 @@ impl GaussNewton<'_> {
             rows,
             batch_size,
         } = self;
-        let sums = draws.iter().map(|draw| Tensor::cat(draw.parts.clone(), 0));
+        let sums = draws.iter().map(|draw| whole(draw.parts.clone()));
         let sum = sums.reduce(|sum, next| sum + next);
         let functions = functions.unwrap_or_else(|| {
             let zeros = |parts: &[Tensor<1>]| parts.iter().map(Tensor::zeros_like).collect();

@@ -18,10 +18,10 @@ use crate::methods::Algorithm;
 /// The path of the algorithm in the parameter paths of an optimiser.
 const ALGORITHM: &str = "algorithm";
 
-/// The part that an optimiser maps: everything except the clock.
+/// The part that an optimiser maps: everything except the clock, and a model without trained parameters of its own.
 #[derive(Module, Debug)]
 struct Trainable<M: Module, A: Module> {
-    model: M,
+    model: Option<M>,
     algorithm: A,
 }
 
@@ -41,18 +41,7 @@ where
         }
         let output = A::Signal::step(self, item);
         self.self_check.likelihood(&output.item);
-        let (rows, train_len) = (output.item.rows(), self.algorithm.setup().train_len);
-        self.rows_seen.count(rows);
-        self.clock.count_examples(rows);
-        if rows > train_len {
-            self.stop(Error::config(
-                "train_len",
-                format!(
-                    "is {train_len}, but a mini-batch has {rows} rows; it is the number of \
-                     training examples, not of mini-batches"
-                ),
-            ));
-        }
+        self.count_rows(output.item.rows());
         output
     }
 
@@ -100,6 +89,22 @@ where
 }
 
 impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
+    /// Counts the rows of a mini-batch.
+    pub(in super::super) fn count_rows(&self, rows: usize) {
+        let train_len = self.algorithm.setup().train_len;
+        self.rows_seen.count(rows);
+        self.clock.count_examples(rows);
+        if rows > train_len {
+            self.stop(Error::config(
+                "train_len",
+                format!(
+                    "is {train_len}, but a mini-batch has {rows} rows; it is the number of \
+                     training examples, not of mini-batches"
+                ),
+            ));
+        }
+    }
+
     /// Stops the training without a step.
     fn stopped(self, error: Error) -> Self {
         self.stop(error);
@@ -203,8 +208,15 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         A: Algorithm<Signal = S>,
         S: Gather<M, A>,
     {
-        let (model, algorithm) = (self.model, self.algorithm);
-        let Trainable { model, algorithm } = step(Trainable { model, algorithm });
+        let (model, still) = match self.is_everything && !S::TRAINS_MODEL {
+            true => (None, Some(self.model)),
+            false => (Some(self.model), None),
+        };
+        let Trainable { model, algorithm } = step(Trainable {
+            model,
+            algorithm: self.algorithm,
+        });
+        let model = model.or(still).expect("one of the two has it");
         let examples = self.clock.examples();
         let algorithm = algorithm.with_examples(examples);
         let clock = self.clock.after_step(is_rejected);

@@ -1,0 +1,141 @@
+//! Mini-batches without the model's own step and without an output: for a [`Trainer`](super::Trainer), between two epochs
+//! of which nothing but the optimiser changes the model.
+//!
+//! Recordings are looked up once for all these mini-batches, and no wrapped model is visited, which for a small network
+//! takes longer than the gradients. The numbers are those of the ordinary step with recorded losses.
+
+use std::slice::from_ref;
+use std::sync::Arc;
+
+use burn::module::{Module, ModuleDisplay, ParamGroup};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor};
+use burn::train::TrainStep;
+use burn_bayes_graph::{ExampleBatch, Layout, Template};
+
+use super::batched_training::BatchedTraining;
+use super::bayesian::Bayesian;
+use super::draws::{at, no_draws, stacked};
+use super::example_loss::ExampleLoss;
+use super::self_check::SelfCheck;
+use crate::error::Result;
+use crate::kernels::{composed::to_host, host_scalar};
+use crate::methods::{Algorithm, GradientPieces, Update, whole};
+use crate::predict::{RecordingCache, training_flags};
+
+/// Computes what a step makes of a mini-batch. `None` if the model's own step must.
+pub type CompiledStep<L> =
+    Box<dyn Fn(&L, &<L as TrainStep>::Input) -> Result<Option<StepGradients>>>;
+
+/// What a step makes of a mini-batch.
+#[derive(Debug, Default)]
+pub struct StepGradients {
+    pub(crate) gradients: GradientsParams,
+    /// The sum over rows of the losses at the first draw.
+    pub(crate) loss: f32,
+    pub(crate) rows: usize,
+}
+
+impl StepGradients {
+    /// With the losses of the rows at each of the draws, `[S, rows]`.
+    pub(super) fn new(gradients: GradientsParams, losses: Tensor<2>) -> Self {
+        let [_, rows] = losses.dims();
+        let losses = to_host(losses);
+        Self {
+            gradients,
+            loss: losses.iter().take(rows).sum::<f64>() as f32,
+            rows,
+        }
+    }
+}
+
+/// What a [`Trainer`](super::Trainer) keeps of a model's losses from epoch to epoch.
+#[derive(Debug, Default)]
+pub struct Recordings {
+    cache: RecordingCache,
+    check: SelfCheck,
+}
+
+impl Recordings {
+    /// The step of a model that returns the loss of every example, for its
+    /// [`compiled`](super::TrainerModel::compiled). `None` if it is not on the CPU, or has a layer that behaves
+    /// differently in training and inference.
+    pub fn step_of_losses<M>(&self, model: &M) -> Option<CompiledStep<M>>
+    where
+        M: Module + ExampleLoss<Input: ExampleBatch> + 'static,
+    {
+        if !is_on_host(&model.devices()) || !is_plain(model) {
+            return None;
+        }
+        let layout = Arc::new(Layout::new(model, &ParamGroup::all()).ok()?);
+        let batched = self
+            .cache
+            .get(|| BatchedTraining::<M>::new(layout.clone(), false));
+        let template = Template::new(model, &layout).into_owned();
+        let check = self.check.clone();
+        Some(Box::new(move |model, item| {
+            let draw = at(&layout, model)?;
+            if check.is_loss_due() {
+                // It compares the gradient with that of the model's own step, and is counted.
+                let checked = batched.gathered(model, from_ref(&draw), item, &check)?;
+                if checked.is_none() {
+                    return Ok(None);
+                }
+            }
+            let found = batched.gradients(&template, stacked(&[draw]), item, &check)?;
+            let Some(found) = found else {
+                return Ok(None);
+            };
+            let gradients = layout.gradients(model, first(found.pieces)?);
+            Ok(Some(StepGradients::new(gradients, found.losses)))
+        }))
+    }
+}
+
+/// The gradient at the first draw.
+pub(super) fn first(gradients: GradientPieces) -> Result<Tensor<1>> {
+    let first = gradients.into_iter().next();
+    first.map(whole).ok_or_else(no_draws)
+}
+
+/// Whether the results of a step can be read without waiting.
+fn is_on_host(devices: &[Device]) -> bool {
+    let device = devices.first().cloned().unwrap_or_default();
+    host_scalar(&Tensor::zeros([1], &device.inner())).is_some()
+}
+
+/// Whether no layer behaves differently in training and inference.
+pub(super) fn is_plain<M: Module>(model: &M) -> bool {
+    training_flags(model).iter().all(|flag| !flag.is_on)
+}
+
+impl<M, A> Bayesian<M, A>
+where
+    M: Module + ModuleDisplay,
+    A: Algorithm,
+{
+    /// The wrapped model as the next steps evaluate it, if it is on the CPU and they change nothing but its weights in the
+    /// layout.
+    pub(super) fn unchanging_model(&self) -> Option<M> {
+        let model = self.model_of_step();
+        let is_fit = is_on_host(&self.algorithm().devices()) && is_plain(&*model);
+        (is_fit && self.is_everything()).then(|| model.into_owned())
+    }
+
+    /// The gradients of an algorithm's update, from these losses of the rows at each of the draws.
+    pub(super) fn step_gradients(
+        &self,
+        update: Update<A::ClosedForm>,
+        losses: Tensor<2>,
+    ) -> Result<Option<StepGradients>> {
+        Ok(Some(self.counted(self.gradients_of(update)?, losses)))
+    }
+
+    /// Gradients with these losses, whose rows are counted.
+    pub(super) fn counted(&self, gradients: GradientsParams, losses: Tensor<2>) -> StepGradients {
+        let step = StepGradients::new(gradients, losses);
+        self.self_check().count_step();
+        self.count_rows(step.rows);
+        step
+    }
+}
