@@ -74,14 +74,16 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
 
     /// As [`tracked`](Self::tracked), at weights whose last bits differ: otherwise for every `number`.
     pub(crate) fn near(&'a self, number: usize) -> Result<Tracked<'a, M, B, F>> {
-        /// A few units in the last place.
+        /// A few units in the last place: as much as another order of a sum changes its result.
         const CHANGE: f32 = 4.0 * f32::EPSILON;
+        // Rounding adds up over the layers of a deep network.
+        let change = CHANGE * (1 << number) as f32;
         let factor = |index: usize| {
             let mixed =
                 (index + 1).wrapping_mul(0x9e37_79b9) ^ (number + 1).wrapping_mul(0x85eb_ca6b);
             match (mixed >> 16).is_multiple_of(2) {
-                true => 1.0 + CHANGE,
-                false => 1.0 - CHANGE,
+                true => 1.0 + change,
+                false => 1.0 - change,
             }
         };
         let [len] = self.weights.dims();

@@ -227,8 +227,8 @@ fn amplified<M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized>(
     gradient: &[Tensor<1>],
     gradient_of: impl Fn(&Tracked<'_, M, B, F>) -> Result<Vec<Tensor<1>>>,
 ) -> Result<Vec<f64>> {
-    /// The number of weights nearby.
-    const PLACES: usize = 4;
+    /// The number of weights nearby, each twice as far as the one before it.
+    const PLACES: usize = 6;
     /// The size of the allowed difference, relative to the largest that is seen there.
     const MARGIN: f64 = 4.0;
     let mut largest = vec![0.0_f64; layout.entries().len()];

@@ -126,9 +126,9 @@ fn merged(mut loops: Vec<Loop>) -> Vec<Loop> {
     merged
 }
 
-/// Takes the longest loop; one over rows counts as long.
+/// Takes the longest loop. One over rows counts as long, but a block of long rows has few of them.
 fn take_longest(loops: &mut Vec<Loop>) -> Loop {
-    let rows = 64;
+    let rows = 16;
     let len = |one: &Loop| one.axis.len * if one.axis.per_row { rows } else { 1 };
     let longest = (0..loops.len()).max_by_key(|&index| (len(&loops[index]), index));
     longest.map_or(Loop::ONE, |index| loops.remove(index))

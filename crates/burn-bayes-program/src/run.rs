@@ -54,13 +54,20 @@ const BLOCK_BYTES: usize = 384 << 10;
 /// The memory up to which a block has [`FEW_ROWS`], whose products read the weights seldom enough.
 const LARGE_BLOCK_BYTES: usize = 4 << 20;
 const FEW_ROWS: usize = 64;
+/// A row of more memory leaves the cache in any case, and so many of them read and write sums over rows, such as the
+/// gradients of a deep network, a quarter as often.
+const LARGE_ROW_BYTES: usize = 1 << 20;
+const ROWS_OF_LARGE: usize = 4;
 /// The most rows of a block.
 const MOST_ROWS: usize = 256;
 
 /// The number of rows of a block, for so many numbers of each row.
 fn rows_of_block(row_len: usize) -> usize {
     let row = (row_len * size_of::<f32>()).max(1);
-    let few = FEW_ROWS.min(LARGE_BLOCK_BYTES / row);
+    let few = match row > LARGE_ROW_BYTES {
+        true => ROWS_OF_LARGE,
+        false => FEW_ROWS.min(LARGE_BLOCK_BYTES / row),
+    };
     (BLOCK_BYTES / row).max(few).clamp(1, MOST_ROWS)
 }
 

@@ -5,6 +5,8 @@
 
 mod operations;
 mod spatial;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};

@@ -5,12 +5,15 @@ use burn_bayes_program::{Axis, Expr, Value};
 use super::operations::Values;
 use crate::operation::{Convolution, Operation, Pool};
 
-/// The most numbers in the windows of an example. Where there are more, they leave the cache, and Burn's convolutions are
-/// faster.
+/// The most numbers in the windows of an example that are copied. Where there are more, a sum over the entries of the
+/// kernel, which reads the windows where they are, is faster.
 const WINDOWS: usize = 1 << 16;
+/// The same for windows with steps, for which there is no such sum. Where there are more, they leave the cache, and
+/// Burn's convolutions are faster.
+const STEPPED_WINDOWS: usize = 1 << 18;
 
 impl Values {
-    /// A convolution, of which every window is a row of a matrix product.
+    /// A convolution: every window is a row of a matrix product, or every entry of the kernel gives one.
     pub(super) fn convolution(
         &mut self,
         operation: &Operation,
@@ -44,15 +47,18 @@ impl Values {
         let sizes: Vec<_> = kernel.axes()[2..].iter().map(|axis| axis.len).collect();
         let x = self.surrounded(x, &options.padding, 0.0)?;
         let channels = x.axes()[1].len;
-        let is_plain =
-            sizes.iter().all(|&size| size == 1) && options.stride.iter().all(|&s| s == 1);
+        let has_steps = options.stride.iter().any(|&step| step != 1);
+        let is_plain = sizes.iter().all(|&size| size == 1) && !has_steps;
+        let numbers: usize = channels * sizes.iter().chain(lens).product::<usize>();
+        if numbers > WINDOWS && !has_steps && !is_plain {
+            return self.shifted_products(&x, kernel, options, lens);
+        }
         // [M, C, len…] → [M, C, size…, len…]
         let windows = windowed(x, lens, [&options.stride, &sizes, &options.dilation]);
         let order = [0, 1].into_iter().chain((0..rank).map(|axis| 2 * axis + 3));
         let order: Vec<_> = order.chain((0..rank).map(|axis| 2 * axis + 2)).collect();
         let mut patches = windows.permuted(&order);
-        let numbers: usize = patches.axes().iter().map(|axis| axis.len).product();
-        if numbers > WINDOWS {
+        if numbers > STEPPED_WINDOWS && !is_plain {
             return None;
         }
         if !is_plain {
@@ -76,6 +82,60 @@ impl Values {
         }
         let over: Vec<_> = (3..4 + rank).collect();
         self.graph.product(&patches, &kernel, &over)
+    }
+
+    /// The same without copies, for steps of one: `[M, O, …]`.
+    ///
+    /// With the spatial axes of `x` as one, an entry of the kernel reads `x` from some element on, one element after the
+    /// other: over the end of a row, so that some of the sums belong to no window, and are not read.
+    fn shifted_products(
+        &mut self,
+        x: &Value,
+        kernel: &Value,
+        options: &Convolution,
+        lens: &[usize],
+    ) -> Option<Value> {
+        let (rank, groups) = (lens.len(), options.groups);
+        let [rows, channels] = [x.axes()[0], x.axes()[1]];
+        let spatial = x.axes()[2..].iter().map(|axis| axis.len);
+        let spatial: Vec<_> = spatial.collect();
+        let strides: Vec<usize> = (0..rank)
+            .map(|axis| spatial[axis + 1..].iter().product())
+            .collect();
+        // From the first sum that is read to the last one along the axes from some axis on.
+        let span = |from: usize| {
+            let last = (from..rank).map(|axis| (lens[axis] - 1) * strides[axis]);
+            last.sum::<usize>() + 1
+        };
+        let whole = Axis::fixed(spatial.iter().product());
+        let parts = [Axis::fixed(groups), Axis::fixed(channels.len / groups)];
+        let flat = [&[rows], &parts[..], &[whole]].concat();
+        let mut shifted = self.graph.reshaped(x, &flat)?;
+        let mut count = whole.len;
+        for axis in (0..rank).rev() {
+            let (size, distance) = (
+                kernel.axes()[axis + 2].len,
+                options.dilation[axis] * strides[axis],
+            );
+            count -= (size - 1) * distance;
+            shifted = shifted.windowed(3, [count, 1], [size, distance]);
+        }
+        // [M, G, 1, C / G, count, size…] and [1, G, O / G, C / G, 1, size…]
+        let shifted = shifted.inserted(2);
+        let outputs = kernel.axes()[0].len;
+        let mut split = kernel.axes().to_vec();
+        split.splice(0..=0, [Axis::fixed(groups), Axis::fixed(outputs / groups)]);
+        let kernel = self.graph.reshaped(kernel, &split)?;
+        let kernel = kernel.inserted(0).inserted(4);
+        let over: Vec<_> = [3].into_iter().chain(5..5 + rank).collect();
+        let sums = self.graph.product(&shifted, &kernel, &over)?;
+        let flat = [rows, Axis::fixed(outputs), Axis::fixed(count)];
+        let mut sums = self.graph.reshaped(&sums, &flat)?;
+        for axis in 0..rank {
+            let windows = [lens[axis], strides[axis]];
+            sums = sums.windowed(axis + 2, windows, [span(axis + 1), 1]);
+        }
+        Some(sums.removed(rank + 2))
     }
 
     /// `[M, G, 1, O / G, …]` for a kernel `[C, O / G, …]`.
