@@ -7,7 +7,7 @@ use burn::optim::momentum::MomentumConfig;
 use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::tensor::Device;
 use burn::train::Interrupter;
-use burn_bayes::methods::{Algorithm, MeanGradients};
+use burn_bayes::methods::Algorithm;
 use burn_bayes::{Bayesian, FusedAdamConfig, Noise};
 use burn_bayes_contrib::function_prior::WithFunctionPrior;
 
@@ -48,16 +48,16 @@ pub(super) fn train(
     };
     match config {
         MethodConfig::Vifa(config) if settings.has_function_divergence() => {
-            start.batched(config.try_init(network)?.with_gauss_newton())
+            start.bayesian(config.try_init(network)?.with_gauss_newton())
         }
-        MethodConfig::Vifa(config) => start.batched(config.try_init(network)?),
+        MethodConfig::Vifa(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Swag(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::FactorAnalysis(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Slang(config) => start.bayesian(config.try_init(network)?),
-        MethodConfig::Von(config) => start.batched(config.try_init(network)?),
-        MethodConfig::Vadam(config) => start.batched(config.try_init(network)?),
-        MethodConfig::Ivon(config) => start.batched(config.try_init(network)?),
-        MethodConfig::Nagvac(config) => start.batched(config.try_init(network)?),
+        MethodConfig::Von(config) => start.bayesian(config.try_init(network)?),
+        MethodConfig::Vadam(config) => start.bayesian(config.try_init(network)?),
+        MethodConfig::Ivon(config) => start.bayesian(config.try_init(network)?),
+        MethodConfig::Nagvac(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Laplace(_) | MethodConfig::Map => start.run(network),
     }
 }
@@ -136,18 +136,10 @@ impl Start<'_, '_> {
             Some(prior) => bayesian.with_function_prior(prior.clone())?,
             None => bayesian,
         };
-        // With an interrupter a bad gradient becomes an error that can be asked for.
-        self.run(bayesian.with_interrupter(Interrupter::new()))
-    }
-
-    /// As [`Start::bayesian`], with batched draws: for small networks, the overhead of operations
-    /// dominates.
-    fn batched<A>(&mut self, bayesian: Bayesian<Network, A>) -> Result<TrainedModel>
-    where
-        A: Algorithm<Signal = MeanGradients>,
-        Bayesian<Network, A>: Learner,
-    {
-        self.bayesian(bayesian.with_batched_draws())
+        // With an interrupter a bad gradient becomes an error that can be asked for. The losses are recorded, because for
+        // small networks the overhead of operations dominates.
+        let bayesian = bayesian.with_interrupter(Interrupter::new());
+        self.run(bayesian.with_batched_draws())
     }
 
     fn run<L: Learner>(&mut self, learner: L) -> Result<TrainedModel> {

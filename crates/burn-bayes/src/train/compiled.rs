@@ -19,7 +19,7 @@ use super::draws::{at, no_draws, stacked};
 use super::example_loss::ExampleLoss;
 use super::self_check::SelfCheck;
 use crate::error::Result;
-use crate::kernels::{composed::to_host, host_scalar};
+use crate::kernels::host_scalar;
 use crate::methods::{Algorithm, GradientPieces, Update, whole};
 use crate::predict::{RecordingCache, training_flags};
 
@@ -31,8 +31,8 @@ pub type CompiledStep<L> =
 #[derive(Debug, Default)]
 pub struct StepGradients {
     pub(crate) gradients: GradientsParams,
-    /// The sum over rows of the losses at the first draw.
-    pub(crate) loss: f32,
+    /// The mean loss at the first draw, `[1]`; `None` after an error.
+    pub(crate) loss: Option<Tensor<1>>,
     pub(crate) rows: usize,
 }
 
@@ -40,10 +40,9 @@ impl StepGradients {
     /// With the losses of the rows at each of the draws, `[S, rows]`.
     pub(super) fn new(gradients: GradientsParams, losses: Tensor<2>) -> Self {
         let [_, rows] = losses.dims();
-        let losses = to_host(losses);
         Self {
             gradients,
-            loss: losses.iter().take(rows).sum::<f64>() as f32,
+            loss: Some(losses.narrow(0, 0, 1).mean()),
             rows,
         }
     }

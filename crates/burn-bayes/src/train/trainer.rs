@@ -696,7 +696,9 @@ impl<L: TrainerModel> Trainer<L> {
             let rows = match made {
                 Some(made) => {
                     gradients = made.gradients;
-                    self.loss_sum.on_host += made.loss;
+                    if let Some(loss) = made.loss {
+                        self.loss_sum.add(loss, made.rows);
+                    }
                     made.rows
                 }
                 None => {
