@@ -74,7 +74,8 @@ impl Recordings {
         let check = self.check.clone();
         Some(Box::new(move |model, item| {
             let draw = at(&layout, model)?;
-            if check.is_loss_due() {
+            let is_due = check.is_loss_due();
+            if is_due {
                 // It compares the gradient with that of the model's own step, and is counted.
                 let checked = batched.gathered(model, from_ref(&draw), item, &check)?;
                 if checked.is_none() {
@@ -85,6 +86,9 @@ impl Recordings {
             let Some(found) = found else {
                 return Ok(None);
             };
+            if !is_due {
+                check.gathered();
+            }
             let gradients = layout.gradients(model, first(found.pieces)?);
             Ok(Some(StepGradients::new(gradients, found.losses)))
         }))
