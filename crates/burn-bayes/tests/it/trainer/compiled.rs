@@ -3,8 +3,10 @@
 use burn::module::ModuleDisplay;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::tensor::Device;
 
 use super::*;
+use crate::support::device;
 
 /// A model whose steps are its own.
 #[derive(Module, Debug)]
@@ -43,6 +45,11 @@ impl<L: TrainerModel + ModuleDisplay> TrainerModel for Uncompiled<L> {
 }
 
 const LONG: usize = 24;
+
+/// Whether steps are compiled on the device under test.
+fn is_compiled() -> bool {
+    device() == Device::flex()
+}
 
 /// Compiled steps end in the bits of the ordinary ones that use the recording, also if they are resumed, and need the
 /// model's own step for checks only.
@@ -83,11 +90,17 @@ where
 
 #[test]
 fn compiled_steps_of_every_method_end_in_the_bits_of_the_others() {
+    if !is_compiled() {
+        return;
+    }
     for_all_methods!(compiles);
 }
 
 #[test]
 fn compiled_steps_of_a_plain_model_are_those_of_its_own() {
+    if !is_compiled() {
+        return;
+    }
     let batches = Uneven([4; PER_EPOCH]);
     OWN_STEPS.set(0);
     let mut observer = Interrupting::default();
@@ -148,6 +161,9 @@ impl TrainerModel for Penalised {
 
 #[test]
 fn losses_that_are_not_those_of_a_plain_model_s_step_are_refused() {
+    if !is_compiled() {
+        return;
+    }
     let model = Penalised { line: line(1) };
     let run = trainer(model).run(&Rows { bad: false }, &mut Unobserved);
     let error = run.expect_err("the penalty is missing").to_string();
