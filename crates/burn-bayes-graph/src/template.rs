@@ -49,7 +49,8 @@ impl<'a, M: Module> Template<'a, M> {
         }
     }
 
-    pub(crate) fn model(&self) -> &M {
+    /// The model.
+    pub fn model(&self) -> &M {
         &self.model
     }
 

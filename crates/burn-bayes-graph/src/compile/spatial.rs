@@ -65,17 +65,9 @@ impl Values {
             patches = self.graph.copied(patches);
         }
         // [M, G, 1, C / G, size…, len…] and [1, G, O / G, C / G, size…, 1…]
-        let grouped = |axes: &[Axis], axis: usize, len: usize| {
-            let mut axes = axes.to_vec();
-            axes.splice(
-                axis..=axis,
-                [Axis::fixed(groups), Axis::fixed(len / groups)],
-            );
-            axes
-        };
-        let split = grouped(patches.axes(), 1, channels);
+        let split = grouped(patches.axes(), 1, groups);
         let patches = self.graph.reshaped(&patches, &split)?.inserted(2);
-        let split = grouped(kernel.axes(), 0, kernel.axes()[0].len);
+        let split = grouped(kernel.axes(), 0, groups);
         let mut kernel = self.graph.reshaped(kernel, &split)?.inserted(0);
         for _ in 0..rank {
             kernel = kernel.inserted(kernel.axes().len());
@@ -108,8 +100,7 @@ impl Values {
             last.sum::<usize>() + 1
         };
         let whole = Axis::fixed(spatial.iter().product());
-        let parts = [Axis::fixed(groups), Axis::fixed(channels.len / groups)];
-        let flat = [&[rows], &parts[..], &[whole]].concat();
+        let flat = grouped(&[rows, channels, whole], 1, groups);
         let mut shifted = self.graph.reshaped(x, &flat)?;
         let mut count = whole.len;
         for axis in (0..rank).rev() {
@@ -123,8 +114,7 @@ impl Values {
         // [M, G, 1, C / G, count, size…] and [1, G, O / G, C / G, 1, size…]
         let shifted = shifted.inserted(2);
         let outputs = kernel.axes()[0].len;
-        let mut split = kernel.axes().to_vec();
-        split.splice(0..=0, [Axis::fixed(groups), Axis::fixed(outputs / groups)]);
+        let split = grouped(kernel.axes(), 0, groups);
         let kernel = self.graph.reshaped(kernel, &split)?;
         let kernel = kernel.inserted(0).inserted(4);
         let over: Vec<_> = [3].into_iter().chain(5..5 + rank).collect();
@@ -153,12 +143,9 @@ impl Values {
             return None;
         }
         // [M, G, C / G, 1, len, 1, …] and [1, G, C / G, O / G, 1, size, …]
-        let mut split = x.axes().to_vec();
-        let channels = split[1].len;
-        split.splice(1..=1, [Axis::fixed(groups), Axis::fixed(channels / groups)]);
+        let split = grouped(x.axes(), 1, groups);
         let mut left = self.graph.reshaped(x, &split)?.inserted(3);
-        let mut split = kernel.axes().to_vec();
-        split.splice(0..=0, [Axis::fixed(groups), Axis::fixed(channels / groups)]);
+        let split = grouped(kernel.axes(), 0, groups);
         let mut right = self.graph.reshaped(kernel, &split)?.inserted(0);
         let mut windows = Vec::with_capacity(lens.len());
         let mut full = Vec::with_capacity(lens.len());
@@ -213,6 +200,14 @@ impl Values {
         let padding: Vec<_> = [(0, 0); 2].iter().chain(padding).copied().collect();
         self.padded(x, &padding, &Expr::Constant(value))
     }
+}
+
+/// The axes with one of them divided into groups.
+fn grouped(axes: &[Axis], axis: usize, groups: usize) -> Vec<Axis> {
+    let mut axes = axes.to_vec();
+    let parts = [Axis::fixed(groups), Axis::fixed(axes[axis].len / groups)];
+    axes.splice(axis..=axis, parts);
+    axes
 }
 
 /// Every spatial axis as two: `lens` windows, and their entries; `[M, C, len, size, …]`.

@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes_graph::{CapturedLoss, DrawGradients, ExampleBatch, Layout, Template};
 
-use super::draws::{Gathered, one_by_one, stacked};
+use super::draws::{Gathered, at, no_draws, one_by_one, stacked};
 use super::example_loss::ExampleLoss;
 use super::self_check::SelfCheck;
 use crate::error::Result;
@@ -135,18 +135,7 @@ impl<M: Module + TrainStep> BatchedTraining<M> {
     where
         M::Input: Clone,
     {
-        if let Some(layer) = training_flags(model).iter().find(|flag| flag.is_on) {
-            let warn = || {
-                let cure = layer.cure();
-                log::warn!(
-                    "draws are evaluated one by one: {layer} behaves differently in training and \
-                     inference, and recordings are made in inference mode; for batched draws, \
-                     {cure}"
-                );
-            };
-            if let Some(refused) = &self.refused {
-                refused.call_once(warn);
-            }
+        if !is_plain(model) {
             return Ok(None);
         }
         let template = Template::new(model, &self.layout);
@@ -168,6 +157,39 @@ impl<M: Module + TrainStep> BatchedTraining<M> {
         }))
     }
 
+    /// Says once which layer is the reason for one pass per draw, if batched draws were asked for.
+    pub(crate) fn warn_about_layers(&self, model: &M) {
+        let flags = training_flags(model);
+        let layer = flags.iter().find(|flag| flag.is_on);
+        let (Some(layer), Some(refused)) = (layer, &self.refused) else {
+            return;
+        };
+        refused.call_once(|| {
+            let cure = layer.cure();
+            log::warn!(
+                "draws are evaluated one by one: {layer} behaves differently in training and \
+                 inference, and recordings are made in inference mode; for batched draws, \
+                 {cure}"
+            );
+        });
+    }
+
+    /// The gradients at the model's own weights, for its optimiser, and the losses of the rows, `[1, rows]`.
+    pub(crate) fn own_gradients(
+        &self,
+        template: &Template<'_, M>,
+        model: &M,
+        item: &M::Input,
+        check: &SelfCheck,
+    ) -> Result<Option<(GradientsParams, Tensor<2>)>> {
+        let draws = stacked(&[at(&self.layout, model)?]);
+        let Some(found) = self.gradients(template, draws, item, check)? else {
+            return Ok(None);
+        };
+        let gradients = self.layout.gradients(model, first(found.pieces)?);
+        Ok(Some((gradients, found.losses)))
+    }
+
     /// The losses and gradients at all draws, for a model without layers that behave differently in training. `None` if
     /// they need one pass per draw.
     pub(crate) fn gradients(
@@ -179,4 +201,15 @@ impl<M: Module + TrainStep> BatchedTraining<M> {
     ) -> Result<Option<DrawGradients>> {
         self.losses.gradients(template, draws, item, check)
     }
+}
+
+/// The gradient at the first draw.
+pub(super) fn first(gradients: GradientPieces) -> Result<Tensor<1>> {
+    let first = gradients.into_iter().next();
+    first.map(whole).ok_or_else(no_draws)
+}
+
+/// Whether no layer behaves differently in training and inference.
+pub(super) fn is_plain<M: Module>(model: &M) -> bool {
+    training_flags(model).iter().all(|flag| !flag.is_on)
 }

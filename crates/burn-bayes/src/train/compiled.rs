@@ -4,7 +4,6 @@
 //! Recordings are looked up once for all these mini-batches, and no wrapped model is visited, which for a small network
 //! takes longer than the gradients. The numbers are those of the ordinary step with recorded losses.
 
-use std::slice::from_ref;
 use std::sync::Arc;
 
 use burn::module::{Module, ModuleDisplay, ParamGroup};
@@ -13,19 +12,21 @@ use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 use burn_bayes_graph::{ExampleBatch, Layout, Template};
 
-use super::batched_training::BatchedTraining;
+use super::batched_training::{BatchedTraining, is_plain};
 use super::bayesian::Bayesian;
-use super::draws::{at, no_draws, stacked};
+use super::draws::at;
 use super::example_loss::ExampleLoss;
 use super::self_check::SelfCheck;
 use crate::error::Result;
 use crate::kernels::host_scalar;
-use crate::methods::{Algorithm, GradientPieces, Update, whole};
-use crate::predict::{RecordingCache, training_flags};
+use crate::methods::{Algorithm, Update};
+use crate::predict::RecordingCache;
 
 /// Computes what a step makes of a mini-batch. `None` if the model's own step must.
-pub type CompiledStep<L> =
-    Box<dyn Fn(&L, &<L as TrainStep>::Input) -> Result<Option<StepGradients>>>;
+pub type CompiledStep<L> = StepOf<L, <L as TrainStep>::Input>;
+
+/// The same for mini-batches of this type.
+pub(super) type StepOf<L, I> = Box<dyn Fn(&L, &I) -> Result<Option<StepGradients>>>;
 
 /// What a step makes of a mini-batch.
 #[derive(Debug, Default)]
@@ -73,43 +74,30 @@ impl Recordings {
         let template = Template::new(model, &layout).into_owned();
         let check = self.check.clone();
         Some(Box::new(move |model, item| {
-            let draw = at(&layout, model)?;
             let is_due = check.is_loss_due();
             if is_due {
                 // It compares the gradient with that of the model's own step, and is counted.
-                let checked = batched.gathered(model, from_ref(&draw), item, &check)?;
+                let checked = batched.gathered(model, &[at(&layout, model)?], item, &check)?;
                 if checked.is_none() {
                     return Ok(None);
                 }
             }
-            let found = batched.gradients(&template, stacked(&[draw]), item, &check)?;
-            let Some(found) = found else {
+            let found = batched.own_gradients(&template, model, item, &check)?;
+            let Some((gradients, losses)) = found else {
                 return Ok(None);
             };
             if !is_due {
                 check.gathered();
             }
-            let gradients = layout.gradients(model, first(found.pieces)?);
-            Ok(Some(StepGradients::new(gradients, found.losses)))
+            Ok(Some(StepGradients::new(gradients, losses)))
         }))
     }
-}
-
-/// The gradient at the first draw.
-pub(super) fn first(gradients: GradientPieces) -> Result<Tensor<1>> {
-    let first = gradients.into_iter().next();
-    first.map(whole).ok_or_else(no_draws)
 }
 
 /// Whether the results of a step can be read without waiting.
 fn is_on_host(devices: &[Device]) -> bool {
     let device = devices.first().cloned().unwrap_or_default();
     host_scalar(&Tensor::zeros([1], &device.inner())).is_some()
-}
-
-/// Whether no layer behaves differently in training and inference.
-pub(super) fn is_plain<M: Module>(model: &M) -> bool {
-    training_flags(model).iter().all(|flag| !flag.is_on)
 }
 
 impl<M, A> Bayesian<M, A>
@@ -119,10 +107,10 @@ where
 {
     /// The wrapped model as the next steps evaluate it, if it is on the CPU and they change nothing but its weights in the
     /// layout.
-    pub(super) fn unchanging_model(&self) -> Option<M> {
+    pub(super) fn template_of_steps(&self) -> Option<Template<'static, M>> {
         let model = self.model_of_step();
         let is_fit = is_on_host(&self.algorithm().devices()) && is_plain(&*model);
-        (is_fit && self.is_everything()).then(|| model.into_owned())
+        (is_fit && self.is_everything()).then(|| Template::new(&*model, self.layout()).into_owned())
     }
 
     /// The gradients of an algorithm's update, from these losses of the rows at each of the draws.

@@ -3,11 +3,10 @@
 use burn::module::{Module, ModuleDisplay};
 use burn::optim::GradientsParams;
 use burn::train::{TrainOutput, TrainStep};
-use burn_bayes_graph::Template;
 
-use super::batched_training::BatchedTraining;
+use super::batched_training::{BatchedTraining, first};
 use super::bayesian::Bayesian;
-use super::compiled::{CompiledStep, first, is_plain};
+use super::compiled::StepOf;
 use super::draws::{Gathered, Outside, at, stacked, with_statistics};
 use super::gradient_check::first_non_finite;
 use crate::error::{Error, Result};
@@ -29,9 +28,7 @@ pub trait Gather<M: Module + TrainStep, A: Algorithm>: sealed::Sealed + Sized {
 
     /// Computes the same signal for a model that only its optimiser changes, without the model's own step and without an
     /// output. `None` if these are needed.
-    fn compiled(bayesian: &Bayesian<M, A>) -> Option<CompiledStep<Bayesian<M, A>>>
-    where
-        Bayesian<M, A>: TrainStep<Input = <M as TrainStep>::Input>;
+    fn compiled(bayesian: &Bayesian<M, A>) -> Option<StepOf<Bayesian<M, A>, M::Input>>;
 
     /// Called after optimiser step number `step` (from 1).
     fn after_step(algorithm: A, model: &M, step: u64) -> A;
@@ -64,18 +61,14 @@ where
         output.unwrap_or_else(|error| stopped(bayesian, item, error))
     }
 
-    fn compiled(bayesian: &Bayesian<M, A>) -> Option<CompiledStep<Bayesian<M, A>>>
-    where
-        Bayesian<M, A>: TrainStep<Input = <M as TrainStep>::Input>,
-    {
+    fn compiled(bayesian: &Bayesian<M, A>) -> Option<StepOf<Bayesian<M, A>, M::Input>> {
         let batched = bayesian.mean_loss().known::<BatchedTraining<M>>()?;
-        let model = bayesian.unchanging_model()?;
-        let template = Template::new(&model, bayesian.layout()).into_owned();
+        let template = bayesian.template_of_steps()?;
         Some(Box::new(move |bayesian, item| {
             let (algorithm, terms) = (bayesian.algorithm(), bayesian.model_terms());
             let proposal = algorithm.propose(bayesian.clock().first_pass())?;
-            let proposal = terms.add_function(&model, proposal)?;
-            let proposal = terms.add_curvature(&model, item, proposal)?;
+            let proposal = terms.add_function(template.model(), proposal)?;
+            let proposal = terms.add_curvature(template.model(), item, proposal)?;
             let check = bayesian.self_check();
             let weights = stacked(&proposal.draws);
             let Some(found) = batched.gradients(&template, weights, item, check)? else {
@@ -140,10 +133,13 @@ where
     let proposal = terms.add_function(model, proposal)?;
     let proposal = terms.add_curvature(model, &item, proposal)?;
     let draws = &proposal.draws;
-    let together = match bayesian.mean_loss().known::<BatchedTraining<M>>() {
-        Some(batched) => batched.gathered(model, draws, &item, bayesian.self_check())?,
-        None => None,
-    };
+    let mut together = None;
+    if let Some(batched) = bayesian.mean_loss().known::<BatchedTraining<M>>() {
+        together = batched.gathered(model, draws, &item, bayesian.self_check())?;
+        if together.is_none() {
+            batched.warn_about_layers(model);
+        }
+    }
     let Gathered {
         signal,
         outside,
@@ -212,26 +208,20 @@ where
         output
     }
 
-    fn compiled(bayesian: &Bayesian<M, A>) -> Option<CompiledStep<Bayesian<M, A>>>
-    where
-        Bayesian<M, A>: TrainStep<Input = <M as TrainStep>::Input>,
-    {
+    fn compiled(bayesian: &Bayesian<M, A>) -> Option<StepOf<Bayesian<M, A>, M::Input>> {
         let batched = bayesian.mean_loss().known::<BatchedTraining<M>>()?;
-        let model = bayesian.unchanging_model()?;
-        let template = Template::new(&model, bayesian.layout()).into_owned();
+        let template = bayesian.template_of_steps()?;
         Some(Box::new(move |bayesian, item| {
-            let (model, layout) = (bayesian.template(), bayesian.layout());
-            let draws = stacked(&[at(layout, model)?]);
-            let check = bayesian.self_check();
-            let Some(found) = batched.gradients(&template, draws, item, check)? else {
+            let (model, check) = (bayesian.template(), bayesian.self_check());
+            let found = batched.own_gradients(&template, model, item, check)?;
+            let Some((gradients, losses)) = found else {
                 return Ok(None);
             };
             check.gathered();
-            let gradients = layout.gradients(model, first(found.pieces)?);
             if let Some(path) = first_non_finite(model, &gradients) {
                 return Err(Error::non_finite(bayesian.steps() + 1, path));
             }
-            Ok(Some(bayesian.counted(gradients, found.losses)))
+            Ok(Some(bayesian.counted(gradients, losses)))
         }))
     }
 
@@ -259,8 +249,7 @@ where
     A: Algorithm,
 {
     let (layout, check) = (bayesian.layout(), bayesian.self_check());
-    let batched = bayesian.mean_loss().known::<BatchedTraining<M>>();
-    let Some(batched) = batched.filter(|_| is_plain(model)) else {
+    let Some(batched) = bayesian.mean_loss().known::<BatchedTraining<M>>() else {
         return Ok(None);
     };
     let gathered = batched.gathered(model, &[at(layout, model)?], item, check)?;

@@ -6,20 +6,17 @@ use burn::module::{Module, ModuleDisplay};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{TrainOutput, TrainStep};
-use burn_bayes_graph::{
-    CapturedModel, ExampleBatch, ExampleGradients, ExampleLosses, Layout, Template,
-};
+use burn_bayes_graph::{CapturedModel, ExampleBatch, ExampleGradients, ExampleLosses, Layout};
 
 use super::batched_training::BatchedTraining;
 use super::bayesian::Bayesian;
-use super::compiled::CompiledStep;
+use super::compiled::StepOf;
 use super::draws::{Gathered, no_draws, one_by_one, stacked};
 use super::example_loss::ExampleLoss;
 use super::gather::{Gather, finished, stopped};
-use super::self_check::SelfCheck;
 use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
-use crate::methods::{Algorithm, Draw, FromExamples, GradientPieces, Proposal, Stage};
+use crate::methods::{Algorithm, Draw, FromExamples, Proposal, Stage};
 use crate::predict::{moves_statistics, training_flags};
 use crate::train::own_loss;
 
@@ -37,17 +34,13 @@ where
         output.unwrap_or_else(|error| stopped(bayesian, item, error))
     }
 
-    fn compiled(bayesian: &Bayesian<M, A>) -> Option<CompiledStep<Bayesian<M, A>>>
-    where
-        Bayesian<M, A>: TrainStep<Input = <M as TrainStep>::Input>,
-    {
-        let model = bayesian.unchanging_model()?;
+    fn compiled(bayesian: &Bayesian<M, A>) -> Option<StepOf<Bayesian<M, A>, M::Input>> {
+        let template = bayesian.template_of_steps()?;
         let recorded = recorded(bayesian);
-        let template = Template::new(&model, bayesian.layout()).into_owned();
         Some(Box::new(move |bayesian, item| {
             let (algorithm, terms) = (bayesian.algorithm(), bayesian.model_terms());
             let proposal = algorithm.propose(bayesian.clock().first_pass())?;
-            let proposal = terms.add_function(&model, proposal)?;
+            let proposal = terms.add_function(template.model(), proposal)?;
             let check = bayesian.self_check();
             if matches!(algorithm.stage(), Stage::Mean | Stage::Scale) {
                 let draws = stacked(&proposal.draws);
@@ -59,7 +52,7 @@ where
                 let update = algorithm.stage_step(&proposal, found.pieces, rows);
                 return bayesian.step_gradients(update.ok_or_else(no_stage_step)??, found.losses);
             }
-            let proposal = terms.add_curvature(&model, item, proposal)?;
+            let proposal = terms.add_curvature(template.model(), item, proposal)?;
             let weights = proposal.draws.iter().map(|draw| draw.weights.clone());
             let weights: Vec<_> = weights.collect();
             let all = recorded
@@ -198,7 +191,10 @@ where
         signal,
         outside,
         item,
-    } = match recorded.of_mean(model, draws, &item, bayesian.self_check())? {
+    } = match recorded
+        .mean
+        .gathered(model, draws, &item, bayesian.self_check())?
+    {
         Some(gathered) => gathered,
         None => {
             bayesian.self_check().gathered();
@@ -284,20 +280,6 @@ enum StatisticsFrom {
 }
 
 impl<M: Module + ExampleLoss<Input: Clone>> Recorded<M> {
-    /// The gradients of the mean loss at the draws, unless a layer behaves differently in training.
-    fn of_mean(
-        &self,
-        model: &M,
-        draws: &[Draw],
-        item: &M::Input,
-        check: &SelfCheck,
-    ) -> Result<Option<Gathered<GradientPieces, M::Output>>> {
-        match training_flags(model).iter().any(|flag| flag.is_on) {
-            true => Ok(None),
-            false => self.mean.gathered(model, draws, item, check),
-        }
-    }
-
     /// Makes a forward pass in training mode to update the running statistics, unless
     /// `example_outputs` makes one.
     fn move_statistics(&self, model: &M, item: &M::Input, losses: &Tensor<1>) {
