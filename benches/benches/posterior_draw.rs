@@ -17,7 +17,7 @@ fn posterior(widths: &[usize], rank: usize) -> FactorPosterior {
     let model = MlpClassifier::new(widths, &device.clone().autodiff());
     let layout = Layout::new(&model, &ParamGroup::all()).expect("a perceptron has weights");
     let mean = layout.flatten(&model).expect("the layout is the model's");
-    let noise = Noise::host(1);
+    let noise = Noise::new(1);
     let rows = (0..rank as u64).map(|row| noise.row(row).normal(layout.len(), &device));
     let rows: Vec<_> = rows
         .map(|row| row.mul_scalar(0.01).unsqueeze::<2>())
@@ -39,7 +39,7 @@ fn posterior_draw(criterion: &mut Criterion) {
             group.bench_function(id, |bencher| {
                 bencher.iter(|| {
                     stream += 1;
-                    black_box(posterior.draw(Noise::host(2).fold(stream)))
+                    black_box(posterior.draw(Noise::new(2).fold(stream)))
                 });
             });
         }

@@ -46,7 +46,7 @@ fn normals<const COUNT: usize>(lengths: [usize; COUNT], device: &Device) -> [Ten
     let mut stream = 0;
     lengths.map(|length| {
         stream += 1;
-        let values = Noise::host(11).fold(stream).normal(length, device);
+        let values = Noise::new(11).fold(stream).normal(length, device);
         Tensor::from_data(values.into_data(), device)
     })
 }

@@ -10,7 +10,6 @@ use burn::train::{TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::MixDraws;
 use burn_bayes::methods::{Averaging, FromGradients, IvonConfig, MeanStage, StepId, Update, Vifa};
-use burn_bayes::noise::NoiseSource;
 use burn_bayes::{
     Bayesian, BayesianConfig, ExampleLoss, FusedAdamConfig, SlangConfig, SwagConfig, VifaConfig,
 };
@@ -61,7 +60,6 @@ impl Case {
                 rank: 1,
                 draws: 4,
                 optimizer: Optimizer::Fused,
-                noise: NoiseSource::Host,
             }),
             Self::Mlp => variants.extend([Variant::vifa(8), Variant::vifa(32)]),
             Self::ResNet32 | Self::ResNet64 => {}
@@ -72,12 +70,6 @@ impl Case {
     /// The variants whose launches on a GPU are counted.
     pub fn every_method(self) -> Vec<Variant> {
         let mut variants = self.compared();
-        variants.push(Variant::Vifa {
-            rank: 1,
-            draws: 1,
-            optimizer: Optimizer::Fused,
-            noise: NoiseSource::Device,
-        });
         variants.extend([Variant::Ivon, Variant::Swag { rank: 20 }]);
         variants
     }
@@ -170,8 +162,6 @@ pub enum Variant {
         draws: usize,
         /// The optimiser.
         optimizer: Optimizer,
-        /// The source of normals.
-        noise: NoiseSource,
     },
     /// IVON at its defaults.
     Ivon,
@@ -194,7 +184,6 @@ impl Variant {
             rank,
             draws: 1,
             optimizer: Optimizer::Fused,
-            noise: NoiseSource::Host,
         }
     }
 }
@@ -211,14 +200,7 @@ impl fmt::Display for Variant {
                 rank,
                 draws,
                 optimizer,
-                noise,
-            } => {
-                write!(f, "vifa/k={rank}/draws={draws}/{}", adam(optimizer))?;
-                match noise {
-                    NoiseSource::Device => write!(f, "/device noise"),
-                    _ => Ok(()),
-                }
-            }
+            } => write!(f, "vifa/k={rank}/draws={draws}/{}", adam(optimizer)),
             Self::Ivon => write!(f, "ivon"),
             Self::Swag { rank } => write!(f, "swag/k={rank}"),
             Self::Slang { rank } => write!(f, "slang/k={rank}"),
@@ -271,11 +253,9 @@ where
             rank,
             draws,
             optimizer,
-            noise,
         } => {
             let bayesian = BayesianConfig::new(TRAIN_LEN, VifaConfig::new().with_rank(rank))
                 .with_draws(draws)
-                .with_noise(noise)
                 .with_mean_stage(MeanStage::None)
                 .with_averaging(Averaging::None)
                 .init(model);

@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             if row % 2 == 0 { size } else { -size }
         })
         .collect();
-    let noise = Noise::host(seed).fold(1).latent(ROWS);
+    let noise = Noise::new(seed).fold(1).latent(ROWS);
     let targets = inputs.iter().zip(noise);
     let targets: Vec<f64> = targets
         .map(|(x, z)| curve(*x) + NOISE_DEVIATION * f64::from(z))

@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rows = Tensor::<2>::from_data(rows, &Device::default());
     let posterior = fit.posterior()?;
     let linearized = Linearized::new(model.valid(), posterior.clone())?;
-    let predictor = Predictor::new(model, posterior, Noise::host(seed))?;
+    let predictor = Predictor::new(model, posterior, Noise::new(seed))?;
 
     let closed = || -> burn_bayes::Result<Moments> {
         let outputs = linearized.outputs(&rows)?;
@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let linear_draws = || {
         Ok(Moments::of(linearized.draws(
             &rows,
-            Noise::host(seed),
+            Noise::new(seed),
             DRAWS,
         )?))
     };

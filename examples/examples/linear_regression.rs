@@ -162,7 +162,7 @@ fn distance(setting: Setting, seed: u64, epochs: u64) -> Result<GaussianDistance
     // ANCHOR: accumulation
     for epoch in 0..epochs {
         let mut sum = GradientsAccumulator::new();
-        for batch in rows.shuffled(BATCH, Noise::host(seed).fold(epoch), &device) {
+        for batch in rows.shuffled(BATCH, Noise::new(seed).fold(epoch), &device) {
             let output = TrainStep::step(&bayes, batch);
             sum.accumulate(&bayes, output.grads);
         }

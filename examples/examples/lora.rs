@@ -256,7 +256,7 @@ impl Test {
     ) -> Result<Probabilities, Box<dyn Error>> {
         let mut all = Vec::new();
         for words in self.batch.words.clone().split(250, 0) {
-            let logits = model.draws(&words, Noise::host(seed), DRAWS)?;
+            let logits = model.draws(&words, Noise::new(seed), DRAWS)?;
             all.extend(probabilities_of(softmax(logits, 2).mean_dim(0)));
         }
         Ok(all)

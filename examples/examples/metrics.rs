@@ -112,7 +112,7 @@ fn classify(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error
 fn regress(seed: u64, epochs: usize, folder: &Path) -> Result<(), Box<dyn Error>> {
     const NOISE_DEVIATION: f32 = 0.2;
     const TRAIN_LEN: usize = 100;
-    let noise = Noise::host(seed);
+    let noise = Noise::new(seed);
     let rows = |stream: u64, count: usize| -> (Vec<f32>, Vec<f32>) {
         let scatter = noise.fold(stream).latent(count);
         let x = |row| 4.0 * noise.fold(stream).row(row as u64).uniform() as f32 - 2.0;

@@ -126,7 +126,7 @@ where
     for epoch in 0..epochs as u64 {
         for batch in rows
             .train()
-            .shuffled(BATCH, Noise::host(0).fold(epoch), device)
+            .shuffled(BATCH, Noise::new(0).fold(epoch), device)
         {
             let output = TrainStep::step(&bayes, batch);
             bayes = bayes.optimize(&mut optimizer, rates().into(), output.grads);

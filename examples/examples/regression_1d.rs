@@ -58,7 +58,7 @@ fn truth(x: f64) -> f64 {
 }
 
 fn points(seed: u64, count: usize) -> Vec<(f64, f64)> {
-    let noise = Noise::host(seed);
+    let noise = Noise::new(seed);
     let scatter = noise.fold(1).latent(count);
     (0..count)
         .map(|index| {

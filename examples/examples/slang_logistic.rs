@@ -66,9 +66,7 @@ fn score(train: &Rows, test: &Rows, rank: usize, epochs: u64) -> Result<f64, Box
     let mut optimizer = FusedAdamConfig::new().init();
     // ANCHOR_END: slang
     for epoch in 0..epochs {
-        let batches = train
-            .to_batch()
-            .shuffled(BATCH, Noise::host(epoch), &device);
+        let batches = train.to_batch().shuffled(BATCH, Noise::new(epoch), &device);
         for batch in batches {
             let output = TrainStep::step(&bayes, batch);
             let learning_rate = rate.at(bayes.steps());

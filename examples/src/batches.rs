@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn an_epoch_visits_every_row_once() {
-        let mut order = shuffled_order(50, Noise::host(1));
+        let mut order = shuffled_order(50, Noise::new(1));
         assert_ne!(order, (0..50).collect::<Vec<_>>());
         order.sort_unstable();
         assert_eq!(order, (0..50).collect::<Vec<_>>());

@@ -84,7 +84,7 @@ impl Glyphs {
     }
 
     fn row(self, index: u64) -> ClassRow {
-        let noise = Noise::host(self.seed).fold(index);
+        let noise = Noise::new(self.seed).fold(index);
         let pick = |purpose: u64, choices: usize| {
             let uniform = noise.fold(purpose).uniform();
             ((uniform * choices as f64) as usize).min(choices - 1)

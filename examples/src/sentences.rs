@@ -55,7 +55,7 @@ impl Sentences {
     /// The weights of a word, one per class.
     fn weights(self, word: usize) -> Vec<f64> {
         let is_other = self.domain == Domain::Target && word % 2 == 1;
-        let noise = Noise::host(u64::from(is_other)).fold(word as u64);
+        let noise = Noise::new(u64::from(is_other)).fold(word as u64);
         let weights = noise.latent(Self::CLASSES);
         let scale = if word == Self::NOT { 0.0 } else { 1.0 };
         weights
@@ -65,7 +65,7 @@ impl Sentences {
     }
 
     fn row(self, weights: &[Vec<f64>], index: u64) -> Sentence {
-        let noise = Noise::host(self.seed).fold(index);
+        let noise = Noise::new(self.seed).fold(index);
         let word = |place: usize| {
             let uniform = noise.fold(place as u64).uniform();
             (uniform * Self::WORDS as f64) as usize

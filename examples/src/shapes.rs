@@ -45,7 +45,7 @@ impl Shapes {
     }
 
     fn image(self, number: u64) -> ShapeImage {
-        let noise = Noise::host(self.seed).fold(number);
+        let noise = Noise::new(self.seed).fold(number);
         let mut pixels = noise.fold(0).latent(Self::PIXELS);
         pixels
             .iter_mut()

@@ -81,7 +81,7 @@ impl Clothing {
     /// Training and validation rows of this seed; the first of the test files.
     pub(crate) fn parts(&self, counts: Counts, seed: u64) -> Result<Parts> {
         let MnistImages { train, test } = &self.clothing;
-        let order = shuffled(train.rows(), Noise::host(seed).fold(CHOICE));
+        let order = shuffled(train.rows(), Noise::new(seed).fold(CHOICE));
         let (chosen, rest) = order.split_at(counts.train);
         let first: Vec<usize> = (0..counts.test).collect();
         let class = usize::from;
@@ -100,7 +100,7 @@ impl Clothing {
         let MnistImages { train, test } = &self.clothing;
         let is_held_out =
             |images: &LabelledImages, row: usize| HELD_OUT.contains(&images.classes()[row]);
-        let order = shuffled(train.rows(), Noise::host(seed).fold(CHOICE));
+        let order = shuffled(train.rows(), Noise::new(seed).fold(CHOICE));
         let order = order.into_iter().filter(|&row| !is_held_out(train, row));
         let order: Vec<usize> = order.collect();
         let (chosen, rest) = order.split_at(counts.train);
@@ -205,7 +205,7 @@ impl Pictures {
 
     /// Sine gratings of random frequency, direction and phase.
     pub(crate) fn gratings(shape: ImageShape, rows: usize, seed: u64) -> Self {
-        let mut generator = generator(Noise::host(seed).fold(GRATINGS));
+        let mut generator = generator(Noise::new(seed).fold(GRATINGS));
         let mut pixels = Vec::with_capacity(rows * shape.bytes());
         for _ in 0..rows {
             let turn = std::f32::consts::TAU;
@@ -226,7 +226,7 @@ impl Pictures {
 
     /// Pixels that are independent and uniform.
     pub(crate) fn noise(shape: ImageShape, rows: usize, seed: u64) -> Self {
-        let mut generator = generator(Noise::host(seed).fold(NOISE));
+        let mut generator = generator(Noise::new(seed).fold(NOISE));
         let pixels = (0..rows * shape.bytes()).map(|_| generator.random_range(0.0..1.0));
         Self::unlabelled(shape, pixels.collect())
     }
@@ -341,7 +341,7 @@ impl Pictures {
             channels: 1,
         };
         let classes: Vec<usize> = (0..rows).map(|row| row % 2).collect();
-        let noise = Noise::host(seed).latent(rows * shape.bytes());
+        let noise = Noise::new(seed).latent(rows * shape.bytes());
         let light = |at: usize| {
             let (class, column) = (classes[at / shape.bytes()], at % shape.width);
             if (column < shape.width / 2) == (class == 0) {

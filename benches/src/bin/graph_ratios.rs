@@ -300,7 +300,7 @@ fn prediction(widths: &[usize], [rows, draws]: [usize; 2], rounds: usize) {
         model.logits(inputs)
     });
     let drawn = || {
-        let drawn = posterior.draws(Noise::host(1), draws);
+        let drawn = posterior.draws(Noise::new(1), draws);
         drawn.expect("the posterior is finite")
     };
     ratios::in_turns(

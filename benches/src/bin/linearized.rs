@@ -52,9 +52,9 @@ fn compare(widths: &[usize], rank: usize) -> Result<(), Error> {
         diagonal.clone(),
     )?;
     let precision = FactorPosterior::precision(layout, mean, Some(factors), diagonal.recip())?;
-    let predictor = Predictor::new(model.clone(), covariance, Noise::host(0))?;
+    let predictor = Predictor::new(model.clone(), covariance, Noise::new(0))?;
     let linearized = predictor.linearized()?;
-    let of_precision = Predictor::new(model.clone(), precision, Noise::host(0))?.linearized()?;
+    let of_precision = Predictor::new(model.clone(), precision, Noise::new(0))?.linearized()?;
     let model = model.valid();
     let mut forward = || {
         black_box(model.outputs(inputs.clone()).into_data());
@@ -62,7 +62,7 @@ fn compare(widths: &[usize], rank: usize) -> Result<(), Error> {
     let mut closed = || read(linearized.outputs(&inputs));
     let mut closed_of_precision = || read(of_precision.outputs(&inputs));
     let mut linear_draws = || {
-        let draws = linearized.draws(&inputs, Noise::host(0), DRAWS);
+        let draws = linearized.draws(&inputs, Noise::new(0), DRAWS);
         black_box(draws.expect("draws").var(0).into_data());
     };
     let mut draws = || {

@@ -96,7 +96,7 @@ impl FunctionPrior {
             );
             return Err(Error::config("count", problem));
         }
-        kernel.matrix(&points.draw(count, Noise::host(0))?)?;
+        kernel.matrix(&points.draw(count, Noise::new(0))?)?;
         Ok(Self {
             kernel,
             points,

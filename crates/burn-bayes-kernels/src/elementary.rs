@@ -13,7 +13,7 @@ const LN_2_HIGH: f32 = 355.0 / 512.0;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
 
 /// √½: mantissas are taken from [√½, √2), so that numbers just below 1 keep their accuracy.
-const HALF_ROOT: u32 = 0x3f35_04f3;
+pub const HALF_ROOT: u32 = 0x3f35_04f3;
 
 /// Largest magnitude of the argument of [`exponential_pair`] for which both results are normal
 /// numbers.
@@ -124,19 +124,21 @@ pub(crate) fn tanh(x: f32) -> f32 {
     if size < 0.5 { near } else { far.copysign(x) }
 }
 
-/// q(r) of ln(1 + r) = r − r² q(r) / 2, for 1 + r in [√½, √2).
+/// The coefficients of q(r) of ln(1 + r) = r − r² q(r) / 2, for 1 + r in [√½, √2).
+pub const LOGARITHM_TAIL: [f32; 8] = [
+    0.999_999_8,
+    -0.666_679,
+    0.500_035_1,
+    -0.399_241_57,
+    0.331_410_1,
+    -0.298_358_23,
+    0.286_150_43,
+    -0.174_700_22,
+];
+
 #[inline(always)]
 fn logarithm_tail(r: f32) -> f32 {
-    const Q: [f32; 8] = [
-        0.999_999_8,
-        -0.666_679,
-        0.500_035_1,
-        -0.399_241_57,
-        0.331_410_1,
-        -0.298_358_23,
-        0.286_150_43,
-        -0.174_700_22,
-    ];
+    use LOGARITHM_TAIL as Q;
     let q = r.mul_add(Q[7], Q[6]);
     let q = r.mul_add(q, Q[5]);
     let q = r.mul_add(q, Q[4]);
@@ -157,20 +159,32 @@ pub(crate) fn minus_two_log_uniform(bits: u32) -> f32 {
     halvings.mul_add(2.0 * std::f32::consts::LN_2, r * r.mul_add(q, -2.0))
 }
 
+/// The unit of an angle that is an integer, in quarters of a turn.
+pub const QUARTERS: f32 = 1.0 / 4_294_967_296.0;
+/// The coefficients of sin(πt/2) = t · S(t²), for |t| ≤ ½.
+pub const SINE: [f32; 4] = [1.570_796_4, -0.645_963_5, 7.968_003e-2, -4.601_658e-3];
+/// The coefficients of cos(πt/2) = C(t²), for |t| ≤ ½.
+pub const COSINE: [f32; 5] = [
+    1.0,
+    -1.233_700_5,
+    0.253_669_26,
+    -2.086_030_9e-2,
+    9.040_605_7e-4,
+];
+
 /// `(cos, sin)` of an angle uniform on the circle, equivalent in distribution to 2π · bits / 2³².
 ///
 /// The low 30 bits select an angle in the quarter around 0, in which both polynomials are short;
 /// the top bit mirrors the quarter and the next bit swaps the axes, which covers the circle once.
 #[inline(always)]
 pub(crate) fn point_on_circle(bits: u32) -> (f32, f32) {
-    const QUARTERS: f32 = 1.0 / 4_294_967_296.0;
     let t = ((bits << 2) as i32) as f32 * QUARTERS;
     let square = t * t;
-    let sine = square.mul_add(-4.601_658e-3, 7.968_003e-2);
-    let sine = t * square.mul_add(square.mul_add(sine, -0.645_963_5), 1.570_796_4);
-    let cosine = square.mul_add(9.040_605_7e-4, -2.086_030_9e-2);
-    let cosine = square.mul_add(square.mul_add(cosine, 0.253_669_26), -1.233_700_5);
-    let cosine = square.mul_add(cosine, 1.0);
+    let sine = square.mul_add(SINE[3], SINE[2]);
+    let sine = t * square.mul_add(square.mul_add(sine, SINE[1]), SINE[0]);
+    let cosine = square.mul_add(COSINE[4], COSINE[3]);
+    let cosine = square.mul_add(square.mul_add(cosine, COSINE[2]), COSINE[1]);
+    let cosine = square.mul_add(cosine, COSINE[0]);
     let cosine = f32::from_bits(cosine.to_bits() ^ (bits & 0x8000_0000));
     let swap = bits & 0x4000_0000 != 0;
     if swap { (sine, cosine) } else { (cosine, sine) }

@@ -22,12 +22,15 @@ use crate::elementary::{minus_two_log_uniform, point_on_circle};
 use crate::parallel::{for_each_block, vectorise};
 
 /// Number of elements that share one set of counters.
-pub(crate) const GROUP: usize = 64;
+pub const GROUP: usize = 64;
 
 const COUNTERS: usize = GROUP / 4;
-const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
-const KEY_INCREMENTS: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
-const ROUNDS: usize = 10;
+/// The factors of a round of Philox.
+pub const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
+/// What is added to the key after a round.
+pub const KEY_INCREMENTS: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
+/// The rounds of Philox.
+pub const ROUNDS: usize = 10;
 
 /// An infinite sequence of independent standard normal numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

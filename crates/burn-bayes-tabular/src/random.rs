@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn every_stream_of_a_seed_has_an_order_of_its_own() {
-        let order = |seed: u64, epoch: u64| shuffled(20, Noise::host(seed).fold(epoch));
+        let order = |seed: u64, epoch: u64| shuffled(20, Noise::new(seed).fold(epoch));
         assert_eq!(order(3, 1), order(3, 1));
         assert_ne!(order(3, 1), order(3, 2));
         assert_ne!(order(3, 1), order(4, 1));

@@ -5,6 +5,8 @@ pub mod algebra;
 #[cfg(feature = "train")]
 pub mod diagnostics;
 mod error;
+#[cfg(feature = "gpu")]
+mod gpu;
 #[doc(hidden)]
 pub mod kernels;
 #[cfg(feature = "train")]

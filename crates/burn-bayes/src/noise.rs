@@ -5,32 +5,16 @@
 //! derives an independent stream for a purpose or a training step, and [`row`](Noise::row) the
 //! stream of one of several draws.
 //!
-//! * **Host** noise is counter-based (Philox4x32-10, Salmon et al. 2011): the i-th number is a
-//!   function of seed, stream and i alone, so every backend, device and number of threads gives
-//!   the same draw.
-//! * **Device** noise comes from the device's own generator, seeded from seed and stream before
-//!   each use: for large models on accelerators, for which generating numbers on the host would
-//!   dominate the run time. Burn has one such generator for all threads, so draws of noise are
-//!   serialised by a lock. Other users of the generator on another thread (a dropout layer, the
-//!   initialisation of a model) do not take this lock and can change the numbers.
+//! The generator is counter-based (Philox4x32-10, Salmon et al. 2011): the i-th number is a function of seed, stream and
+//! i alone, so every backend, device and number of threads gives the same draw. GPUs generate the numbers themselves;
+//! they are those of the CPU up to rounding.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use burn::tensor::{Device, Distribution, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes_kernels::{NormalStream, normal};
 use serde::{Deserialize, Serialize};
-
-/// The generator of the random numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum NoiseSource {
-    /// The counter-based generator: the same numbers everywhere.
-    #[default]
-    Host,
-    /// The device's own generator: the same numbers on the same kind of device.
-    Device,
-}
 
 /// A named stream of standard normals.
 ///
@@ -38,7 +22,7 @@ pub enum NoiseSource {
 /// use burn::tensor::Device;
 /// use burn_bayes::Noise;
 ///
-/// let noise = Noise::host(7).fold(3);
+/// let noise = Noise::new(7).fold(3);
 /// let first = noise.normal(5, &Device::default());
 /// let again = noise.normal(5, &Device::default());
 /// assert_eq!(first.to_data(), again.to_data());
@@ -50,34 +34,22 @@ pub struct Noise {
     /// The stream of which this is a row, and the number of the row.
     whole: u64,
     row: u64,
-    source: NoiseSource,
     negated: bool,
     /// Whether rows come as antithetic pairs.
     paired: bool,
 }
 
 impl Noise {
-    /// A stream of the given source.
-    pub fn new(seed: u64, source: NoiseSource) -> Self {
+    /// The first stream of a seed.
+    pub fn new(seed: u64) -> Self {
         Self {
             seed,
             stream: 0,
             whole: 0,
             row: 0,
-            source,
             negated: false,
             paired: false,
         }
-    }
-
-    /// A stream of the host's counter-based generator.
-    pub fn host(seed: u64) -> Self {
-        Self::new(seed, NoiseSource::Host)
-    }
-
-    /// A stream of the device's own generator.
-    pub fn device(seed: u64) -> Self {
-        Self::new(seed, NoiseSource::Device)
     }
 
     /// An independent stream, derived with `key`.
@@ -142,11 +114,6 @@ impl Noise {
         self.seed
     }
 
-    /// The generator of the random numbers.
-    pub fn source(self) -> NoiseSource {
-        self.source
-    }
-
     pub(crate) fn stream(self) -> NormalStream {
         NormalStream {
             seed: self.seed,
@@ -159,30 +126,31 @@ impl Noise {
         if self.negated { -1.0 } else { 1.0 }
     }
 
+    /// The stream as the kernels of GPUs take it.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn gpu_stream(self) -> crate::gpu::Stream {
+        crate::gpu::Stream {
+            seed: self.seed,
+            latent_seed: self.seed ^ LATENT,
+            stream: self.stream,
+            is_negated: self.negated,
+            is_paired: self.paired,
+        }
+    }
+
     /// `len` standard normals on `device`.
     pub fn normal(self, len: usize, device: &Device) -> Tensor<1> {
         let device = device.clone().inner();
-        match self.source {
-            NoiseSource::Host => {
-                let mut values = vec![0.0; len];
-                normal(
-                    NormalStream {
-                        seed: self.seed,
-                        stream: self.stream,
-                    },
-                    &mut values,
-                );
-                if self.negated {
-                    values.iter_mut().for_each(|value| *value = -*value);
-                }
-                Tensor::from_data(burn::tensor::TensorData::new(values, [len]), &device)
-            }
-            NoiseSource::Device => {
-                let normal = Distribution::Normal(0.0, 1.0);
-                self.seed_generator(&device, || Tensor::random([len], normal, &device))
-                    * self.sign()
-            }
+        #[cfg(feature = "gpu")]
+        if crate::gpu::runs_on(&device) {
+            return crate::gpu::normal(self.gpu_stream(), len, &device);
         }
+        let mut values = vec![0.0; len];
+        normal(self.stream(), &mut values);
+        if self.negated {
+            values.iter_mut().for_each(|value| *value = -*value);
+        }
+        Tensor::from_data(TensorData::new(values, [len]), &device)
     }
 
     /// The result of `evaluate`, whose random numbers from the device's own generator are a function of seed and stream.
@@ -289,11 +257,13 @@ fn mix(mut value: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use burn::tensor::Distribution;
+
     use super::*;
 
     #[test]
     fn draws_of_a_prediction_are_antithetic_pairs() {
-        let noise = Noise::host(3).for_prediction();
+        let noise = Noise::new(3).for_prediction();
         let latent = |row: u64| noise.row(row).latent(4);
         let negated: Vec<f32> = latent(1).iter().map(|value| -value).collect();
         assert_eq!(latent(0), negated);
@@ -309,7 +279,7 @@ mod tests {
     fn rows_are_stratified_and_each_is_uniform() {
         for strata in [1_usize, 2, 5, 12] {
             for seed in 0..50 {
-                let noise = Noise::host(seed).fold(3);
+                let noise = Noise::new(seed).fold(3);
                 for round in 0..3 {
                     let rows = (round * strata as u64..).take(strata);
                     let mut parts: Vec<_> = rows
@@ -326,7 +296,7 @@ mod tests {
             // Over seeds, the same row is uniform: the standard error of the mean of 1000 is 0.0091.
             for row in [0, 7] {
                 let sum: f64 = (0..1000)
-                    .map(|seed| Noise::host(seed).row(row).stratified(strata))
+                    .map(|seed| Noise::new(seed).row(row).stratified(strata))
                     .sum();
                 assert!(
                     (sum / 1000.0 - 0.5).abs() < 4.0 * 0.0091,
@@ -338,7 +308,7 @@ mod tests {
 
     #[test]
     fn derived_streams_differ_and_repeat() {
-        let noise = Noise::host(1);
+        let noise = Noise::new(1);
         assert_eq!(noise.fold(4).latent(8), noise.fold(4).latent(8));
         assert_ne!(noise.fold(4).latent(8), noise.fold(5).latent(8));
         assert_ne!(noise.fold(0).latent(8), noise.latent(8));
@@ -352,17 +322,19 @@ mod tests {
 
     #[test]
     fn negation_is_an_involution_and_flips_the_sign() {
-        let noise = Noise::host(3).fold(1);
+        let noise = Noise::new(3).fold(1);
         assert_eq!(noise.negated().negated(), noise);
         let flipped: Vec<f32> = noise.latent(5).iter().map(|value| -value).collect();
         assert_eq!(noise.negated().latent(5), flipped);
     }
 
     #[test]
-    fn threads_do_not_disturb_each_others_device_noise() {
+    fn threads_do_not_disturb_each_others_generator() {
         let draw = |seed| {
-            let normal = Noise::device(seed).normal(1024, &Device::default());
-            normal.try_into_vec_as::<f32>().unwrap()
+            let device = Device::default();
+            let random = || Tensor::<1>::random([1024], Distribution::Default, &device);
+            let values = Noise::new(seed).seed_generator(&device, random);
+            values.try_into_vec_as::<f32>().unwrap()
         };
         let alone = [0, 1, 2, 3].map(draw);
         std::thread::scope(|scope| {
@@ -375,7 +347,7 @@ mod tests {
     #[test]
     fn uniforms_cover_the_interval() {
         let mean = (0..1000)
-            .map(|row| Noise::host(2).row(row).uniform())
+            .map(|row| Noise::new(2).row(row).uniform())
             .sum::<f64>()
             / 1000.0;
         // Standard error of the mean of 1000 uniforms: 0.0091.

@@ -94,7 +94,7 @@ fn batch(rows: usize) -> Batch {
 
 fn predictor(net: Net, seed: u64) -> Predictor<Net, PointPosterior> {
     let weights = PointPosterior::of(&net, &ParamGroup::all()).unwrap();
-    Predictor::new(net, weights, Noise::host(seed)).unwrap()
+    Predictor::new(net, weights, Noise::new(seed)).unwrap()
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_trained_model_predicts_with_its_own_dropout() {
     let (trained, batch) = (net(Some(0.4)), batch(5));
     // ANCHOR: predictor
     let weights = PointPosterior::of(&trained, &ParamGroup::all()).unwrap();
-    let predictor = Predictor::new(trained, weights, Noise::host(7)).unwrap();
+    let predictor = Predictor::new(trained, weights, Noise::new(7)).unwrap();
     let predictor = predictor.with_dropout().unwrap();
     let mixture = predictor.predict(batch, 100).unwrap(); // 100 masks
     // ANCHOR_END: predictor

@@ -78,7 +78,7 @@ impl Case {
         let prior = self.prior()?;
         let mut network = self.network(seed);
         let device = Device::default().autodiff();
-        let noise = Noise::host(seed);
+        let noise = Noise::new(seed);
         network.first = match self.is_sine {
             true => prior.sine_layer(UNITS, noise, &device)?,
             false => prior.first_layer(UNITS, noise, &device)?,
@@ -139,7 +139,7 @@ impl Rows {
     pub(super) fn new(case: Case, seed: u64) -> Result<Self> {
         let place = |row: usize| INSIDE * (2.0 * (row as f64 + 0.5) / ROWS as f64 - 1.0);
         let inputs: Vec<f64> = (0..ROWS).map(place).collect();
-        let noise = Noise::host(seed).fold(1);
+        let noise = Noise::new(seed).fold(1);
         let function = case
             .kernel()?
             .draws(&Points::new(1, inputs.clone())?, noise, 1)?;

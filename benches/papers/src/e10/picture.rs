@@ -164,7 +164,7 @@ type Curves = Vec<Vec<f64>>;
 /// The colour and the draws of every panel.
 fn panels(case: Case, rows: &Rows) -> Result<[(&'static str, Curves); 5]> {
     let points = Points::new(1, grid())?;
-    let noise = Noise::host(SEED).fold(7);
+    let noise = Noise::new(SEED).fold(7);
     let prior = case.kernel()?.draws(&points, noise, DRAWS)?;
     let untrained = (0..DRAWS as u64).map(|draw| untrained(case, draw));
     let without_data = drawn(&case.without_data(rows, SEED)?)?;
@@ -213,14 +213,14 @@ fn untrained(case: Case, draw: u64) -> Result<Vec<f64>> {
         }
     }
     let network = case.network(SEED).valid();
-    let network: Network = network.map(&mut Normals(Noise::host(SEED).row(draw)));
+    let network: Network = network.map(&mut Normals(Noise::new(SEED).row(draw)));
     let outputs = network.outputs(column(&grid(), &Device::default()));
     Ok(outputs.into_data().iter::<f64>().collect())
 }
 
 fn drawn(network: &Linearized<Network>) -> Result<Curves> {
     let inputs = column(&grid(), &Device::default());
-    let draws = network.draws(&inputs, Noise::host(SEED).fold(9), DRAWS)?;
+    let draws = network.draws(&inputs, Noise::new(SEED).fold(9), DRAWS)?;
     let values: Vec<f64> = draws.into_data().iter::<f64>().collect();
     Ok(values
         .chunks_exact(grid().len())

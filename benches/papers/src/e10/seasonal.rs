@@ -46,7 +46,7 @@ pub(super) fn season(month: f64) -> f64 {
 
 /// Targets of the months of the series.
 pub(super) fn targets(seed: u64) -> Vec<f64> {
-    let noise = Noise::host(seed).fold(3).latent(KNOWN);
+    let noise = Noise::new(seed).fold(3).latent(KNOWN);
     let months = (0..KNOWN).zip(noise);
     months
         .map(|(month, z)| season(month as f64) + NOISE_DEVIATION * f64::from(z))

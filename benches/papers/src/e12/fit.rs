@@ -92,7 +92,7 @@ impl Fit {
         classes: usize,
     ) -> Result<DrawProbabilities<'static>> {
         let device = DeviceName::host()?.autodiff();
-        let noise = Noise::host(self.seed).fold(INITIAL_WEIGHTS);
+        let noise = Noise::new(self.seed).fold(INITIAL_WEIGHTS);
         let network = LeNet::new(classes, noise, &device);
         let rows = train.rows();
         let steps = self.steps(rows);
@@ -131,7 +131,7 @@ impl Fit {
             }
         };
         let (network, posterior) = predictor;
-        let noise = Noise::host(self.seed).for_prediction();
+        let noise = Noise::new(self.seed).for_prediction();
         let predictor = Predictor::new(network, posterior, noise)?;
         probabilities(test, self.draws, classes, |evaluate| {
             drop(predictor.map_draws(self.draws, evaluate)?);
@@ -151,7 +151,7 @@ impl Fit {
         let steps = self.steps(train.rows());
         let batches = || {
             let mut order = order(train.rows(), self.seed);
-            let mut generator = generator(Noise::host(self.seed).fold(MOVES));
+            let mut generator = generator(Noise::new(self.seed).fold(MOVES));
             let device = device.clone();
             std::iter::repeat_with(move || {
                 let rows: Vec<usize> = order.by_ref().take(self.batch).collect();

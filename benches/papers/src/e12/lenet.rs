@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn it_has_the_weights_of_lenet5() {
         let device = Device::default().autodiff();
-        let network = LeNet::new(10, Noise::host(0), &device);
+        let network = LeNet::new(10, Noise::new(0), &device);
         assert_eq!(network.num_params(), 156 + 2416 + 48_120 + 10_164 + 850);
         let logits = network.forward(Tensor::ones([3, 1, 28, 28], &device));
         assert_eq!(logits.dims(), [3, 10]);

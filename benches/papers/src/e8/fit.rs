@@ -93,7 +93,7 @@ impl Fit {
     /// A setting that cannot be used, or a training that leaves the finite numbers.
     pub(super) fn run(&self, train: &Pictures) -> Result<TrainedModel> {
         let device = DeviceName::host()?.autodiff();
-        let noise = Noise::host(self.seed).fold(INITIAL_WEIGHTS);
+        let noise = Noise::new(self.seed).fold(INITIAL_WEIGHTS);
         let network = ConvNet::new(train.shape, self.classes, noise, &device);
         let (network, posterior) = match self.spread {
             None => (self.trained(network, train)?, None),
@@ -104,7 +104,7 @@ impl Fit {
             }
         };
         let network = network.valid();
-        let noise = Noise::host(self.seed).for_prediction();
+        let noise = Noise::new(self.seed).for_prediction();
         let predictor =
             posterior.map(|posterior| Predictor::new(network.clone(), posterior, noise));
         Ok(TrainedModel {
@@ -188,7 +188,7 @@ impl Fit {
 
 /// Rows without end, in epochs that have each an order of their own.
 pub(crate) fn order(rows: usize, seed: u64) -> impl Iterator<Item = usize> {
-    let noise = Noise::host(seed).fold(SHUFFLING);
+    let noise = Noise::new(seed).fold(SHUFFLING);
     (0..).flat_map(move |epoch| shuffled(rows, noise.fold(epoch)))
 }
 

@@ -132,7 +132,7 @@ mod tests {
 
     fn logits(seed: u64) -> Vec<f64> {
         let device = Device::default().autodiff();
-        let network = ConvNet::new(SHAPE, 2, Noise::host(seed), &device);
+        let network = ConvNet::new(SHAPE, 2, Noise::new(seed), &device);
         let images = Tensor::ones([4, 3, 28, 28], &device);
         let logits = network.forward(images);
         assert_eq!(logits.dims(), [4, 2]);
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn it_has_a_few_thousand_weights() {
         let device = Device::default().autodiff();
-        let network = ConvNet::new(SHAPE, 10, Noise::host(0), &device);
+        let network = ConvNet::new(SHAPE, 10, Noise::new(0), &device);
         let convolutions = (3 * 9 + 1) * 8 + (8 * 9 + 1) * 16;
         assert_eq!(network.num_params(), convolutions + (16 * 49 + 1) * 10);
     }
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn the_loss_is_the_mean_over_pictures() {
         let device = Device::default().autodiff();
-        let network = ConvNet::new(SHAPE, 3, Noise::host(0), &device);
+        let network = ConvNet::new(SHAPE, 3, Noise::new(0), &device);
         let pixels: Vec<f32> = (0..2 * 3 * 784).map(|pixel| (pixel as f32).sin()).collect();
         let classes = [2, 0];
         let output = network.output(ImageBatch {

@@ -88,7 +88,7 @@ impl Protocol {
 
     /// The same for all methods of a seed.
     fn trial(&self, trial: u64) -> Fit {
-        let noise = Noise::host(self.base.seed).fold(TRIALS).row(trial);
+        let noise = Noise::new(self.base.seed).fold(TRIALS).row(trial);
         let mut generator = generator(noise);
         let mut drawn = |[least, most]: [f64; 2]| {
             let logarithm: f64 = generator.random_range(least.ln()..=most.ln());

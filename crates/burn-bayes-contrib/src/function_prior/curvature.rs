@@ -53,7 +53,7 @@ where
             comparison: Comparison {
                 prior: prior.clone(),
                 gradients: OutputGradients::new(layout.clone()),
-                noise: Noise::host(0),
+                noise: Noise::new(0),
                 has_rows: true,
                 layout,
             },

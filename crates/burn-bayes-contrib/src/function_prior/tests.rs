@@ -46,7 +46,7 @@ impl Net {
             noise_precision: 4.0,
         };
         let layout = layout(&net);
-        let weights = Noise::host(3).normal(layout.len(), device).mul_scalar(0.7);
+        let weights = Noise::new(3).normal(layout.len(), device).mul_scalar(0.7);
         layout.write_leaves(net, weights).unwrap()
     }
 }
@@ -113,7 +113,7 @@ fn comparison(net: &Net, prior: FunctionPrior) -> Comparison<Net> {
         prior,
         gradients: OutputGradients::new(layout.clone()),
         layout,
-        noise: Noise::host(7),
+        noise: Noise::new(7),
         has_rows: true,
     }
 }
@@ -122,7 +122,7 @@ fn comparison(net: &Net, prior: FunctionPrior) -> Comparison<Net> {
 fn proposal(net: &Net, step: u64, draws: u64) -> Proposal {
     let weights = layout(net).flatten(net).unwrap().without_autodiff();
     let draw = |index: u64| {
-        let noise = Noise::host(5).row(index);
+        let noise = Noise::new(5).row(index);
         let shift = noise.normal(weights.dims()[0], &weights.device());
         Draw {
             weights: weights.clone() + shift.mul_scalar(0.3),
@@ -271,7 +271,7 @@ fn sketches_are_right_on_average() {
     let trials = 300;
     let (mut sum, mut squares) = (vec![0.0; curvature.len()], vec![0.0; curvature.len()]);
     for trial in 0..trials {
-        let rows = at_draw.sketch(3, Noise::host(1).fold(trial)).unwrap();
+        let rows = at_draw.sketch(3, Noise::new(1).fold(trial)).unwrap();
         assert_eq!(rows.dims()[0], 3);
         for ((sum, square), entry) in sum.iter_mut().zip(&mut squares).zip(product(&rows)) {
             *sum += entry;
@@ -358,7 +358,7 @@ fn unusable_priors_are_refused() {
 fn a_resumed_training_demands_its_prior() {
     let device = autodiff();
     let batch = || {
-        let values = |count: usize| Noise::host(4).latent(count).into_iter().map(f64::from);
+        let values = |count: usize| Noise::new(4).latent(count).into_iter().map(f64::from);
         let [inputs, targets] = [3, OUTPUTS].map(|width| {
             let values: Vec<f64> = values(6 * width).collect();
             tensor(&values, [6, width], &device)
@@ -401,7 +401,7 @@ fn a_step_of_slang_contains_the_prior() {
     let net = Net::new(&autodiff());
     let comparison = comparison(&net, prior());
     let len = comparison.layout.len();
-    let noise = Noise::host(8);
+    let noise = Noise::new(8);
     let rows: Tensor<2> = noise.normal(4 * len, &Device::default()).reshape([4, len]);
     let squares = to_host((rows.clone() * rows.clone()).sum_dim(0));
     for rank in [0, 1, 3] {

@@ -105,7 +105,7 @@ mod tests {
         let points = line(3, 0.7);
         let kernel = Kernel::constant(4.0) * Kernel::matern32([1.0]);
         let count = 20_000;
-        let draws = kernel.draws(&points, Noise::host(3), count).unwrap();
+        let draws = kernel.draws(&points, Noise::new(3), count).unwrap();
         let covariance = kernel.matrix(&points).unwrap();
         for i in 0..3 {
             for j in 0..3 {

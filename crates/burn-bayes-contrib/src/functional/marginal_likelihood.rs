@@ -68,7 +68,7 @@ impl MarginalLikelihood {
             let problem = format!("is {}; it must be from 1 to {MOST_POINTS}", self.subset);
             return Err(Error::config("subset", problem));
         }
-        let noise = Noise::host(self.seed);
+        let noise = Noise::new(self.seed);
         let chosen = subset(noise.fold(SUBSET), self.subset, points.len());
         let points = points.select(&chosen);
         let targets: Vec<f64> = chosen.iter().map(|&index| targets[index]).collect();

@@ -21,7 +21,7 @@ use super::points::{Points, index_below, subset};
 ///     (1.0, MeasurementPoints::training(inputs)),
 ///     (3.0, MeasurementPoints::uniform(vec![-3.0], vec![3.0])?),
 /// ])?;
-/// assert_eq!(source.draw(8, Noise::host(1))?.len(), 8);
+/// assert_eq!(source.draw(8, Noise::new(1))?.len(), 8);
 /// # Ok::<(), burn_bayes::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn draws_are_functions_of_the_noise() {
         for source in sources() {
-            let draw = |seed| source.draw(3, Noise::host(seed)).unwrap();
+            let draw = |seed| source.draw(3, Noise::new(seed)).unwrap();
             let points = draw(1);
             assert_eq!((points.len(), points.width()), (3, 2), "{source:?}");
             assert_eq!(points, draw(1), "{source:?}");
@@ -316,9 +316,9 @@ mod tests {
     #[test]
     fn a_grid_has_every_point_once() {
         let grid = MeasurementPoints::grid(&[0.0, 5.0], &[1.0, 7.0], &[3, 1]).unwrap();
-        let points = grid.draw(3, Noise::host(1)).unwrap();
+        let points = grid.draw(3, Noise::new(1)).unwrap();
         assert_eq!(points.as_slice(), [0.0, 6.0, 0.5, 6.0, 1.0, 6.0]);
-        let error = grid.draw(4, Noise::host(1)).unwrap_err().to_string();
+        let error = grid.draw(4, Noise::new(1)).unwrap_err().to_string();
         assert!(error.contains("only 3 different points"), "{error}");
     }
 
@@ -326,7 +326,7 @@ mod tests {
     fn random_points_stay_inside_and_fill_their_range() {
         let count = 4000;
         for source in [&sources()[5], &sources()[2]] {
-            let points = source.draw(count, Noise::host(9)).unwrap();
+            let points = source.draw(count, Noise::new(9)).unwrap();
             let is_uniform = matches!(source.source, Source::Uniform { .. });
             for point in points.rows() {
                 match is_uniform {
@@ -349,9 +349,9 @@ mod tests {
             |value: f64| MeasurementPoints::sampler(1, move |count, _| vec![value; count]).unwrap();
         let parts = vec![(1.0, at(1.0)), (2.0, at(2.0)), (1.0, at(3.0))];
         let mixture = MeasurementPoints::mixture(parts).unwrap();
-        let points = mixture.draw(8, Noise::host(1)).unwrap();
+        let points = mixture.draw(8, Noise::new(1)).unwrap();
         assert_eq!(points.as_slice(), [1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 3.0, 3.0]);
-        assert_eq!(mixture.draw(1, Noise::host(1)).unwrap().len(), 1);
+        assert_eq!(mixture.draw(1, Noise::new(1)).unwrap().len(), 1);
     }
 
     #[test]
@@ -378,8 +378,8 @@ mod tests {
         }
         for sampler in [|_| Vec::new(), |count| vec![f64::NAN; count]] {
             let source = MeasurementPoints::sampler(1, move |count, _| sampler(count)).unwrap();
-            assert!(source.draw(2, Noise::host(1)).unwrap_err().is_config());
+            assert!(source.draw(2, Noise::new(1)).unwrap_err().is_config());
         }
-        assert!(sources()[0].draw(0, Noise::host(1)).is_err());
+        assert!(sources()[0].draw(0, Noise::new(1)).is_err());
     }
 }

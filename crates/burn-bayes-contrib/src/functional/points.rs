@@ -134,7 +134,7 @@ mod tests {
         let mut counts = [0; 10];
         let trials = 6000;
         for trial in 0..trials {
-            let chosen = subset(Noise::host(5).fold(trial), 3, 5);
+            let chosen = subset(Noise::new(5).fold(trial), 3, 5);
             assert!(chosen.len() == 3 && chosen.is_sorted_by(|left, right| left < right));
             let code = chosen.iter().map(|index| 1 << index).sum::<usize>();
             let codes = (0..32usize).filter(|code| code.count_ones() == 3);
@@ -146,7 +146,7 @@ mod tests {
         for count in counts {
             assert!((f64::from(count) - 600.0).abs() < bound, "{counts:?}");
         }
-        assert_eq!(subset(Noise::host(5), 9, 4), [0, 1, 2, 3]);
+        assert_eq!(subset(Noise::new(5), 9, 4), [0, 1, 2, 3]);
     }
 
     #[test]

@@ -385,7 +385,7 @@ mod tests {
 
     /// A fixed direction in the space of weights: the linear loss whose gradient it is.
     fn direction(member: u64, len: usize) -> Tensor<1> {
-        Noise::host(4).row(member).normal(len, &Device::default())
+        Noise::new(4).row(member).normal(len, &Device::default())
     }
 
     /// The mean over members of the linear losses and the penalty of the prior.

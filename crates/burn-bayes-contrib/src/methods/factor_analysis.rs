@@ -313,7 +313,7 @@ fn learned(
     });
     let coefficients: Vec<f64> = coefficients.collect();
     let rows = Tensor::cat(vec![rows.clone(), deviation.unsqueeze()], 0);
-    Ok(statistics::mix(&rows, &coefficients, rank))
+    Ok(kernels::mix(&rows, &coefficients, rank))
 }
 
 #[cfg(test)]

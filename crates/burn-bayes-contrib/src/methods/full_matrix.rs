@@ -98,7 +98,7 @@ mod tests {
         const ROWS: usize = 9;
         let (alpha, beta) = (0.5, 4.0);
         let normals = |seed, count| -> Vec<f64> {
-            let normals = Noise::host(seed).latent(count).into_iter();
+            let normals = Noise::new(seed).latent(count).into_iter();
             normals.map(f64::from).collect()
         };
         let (inputs, targets) = (normals(1, ROWS * LEN), normals(2, ROWS));

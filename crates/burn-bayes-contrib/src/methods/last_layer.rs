@@ -384,7 +384,7 @@ mod tests {
 
     fn filled<const R: usize>(seed: u64, dims: [usize; R]) -> Tensor<R> {
         let device = Device::default();
-        let normals = Noise::host(seed).normal(dims.iter().product(), &device);
+        let normals = Noise::new(seed).normal(dims.iter().product(), &device);
         Tensor::from_inner(normals.reshape(dims))
     }
 
@@ -456,7 +456,7 @@ mod tests {
         features: &Tensor<2>,
         targets: &Tensor<2>,
     ) -> Vec<f64> {
-        let draws = layer.draws(features.clone(), 40_000, Noise::host(9));
+        let draws = layer.draws(features.clone(), 40_000, Noise::new(9));
         let count = draws.len() as f64;
         let likelihood = layer.likelihood();
         let losses = draws.into_iter();
@@ -513,7 +513,7 @@ mod tests {
         .valid();
         let features = filled(6, [5, WIDTH]).inner();
         let [means, variances] = layer.outputs(features.clone()).map(values);
-        let prediction = layer.predict(features.clone(), 20_000, Noise::host(1));
+        let prediction = layer.predict(features.clone(), 20_000, Noise::new(1));
         let close = |found: Vec<f64>, expected: &[f64]| {
             for (found, expected) in found.iter().zip(expected) {
                 assert!(
@@ -525,7 +525,7 @@ mod tests {
         close(values(prediction.mean()), &means);
         close(values(prediction.epistemic_variance()), &variances);
         close(values(prediction.aleatoric_variance()), &[0.25; 10]);
-        let again = layer.predict(features, 20_000, Noise::host(1));
+        let again = layer.predict(features, 20_000, Noise::new(1));
         assert_eq!(values(again.mean()), values(prediction.mean()));
     }
 
@@ -587,7 +587,7 @@ mod tests {
         let rows = Tensor::<2>::from_data([[0.0, 1.0], [1.0, 0.0]], &device);
         let losses = values(layer.losses(features.clone(), labels.clone()));
         assert_eq!(losses, values(layer.losses(features.clone(), rows)));
-        let mixture = layer.validate(features, labels, 100, Noise::host(2));
+        let mixture = layer.validate(features, labels, 100, Noise::new(2));
         let probabilities = values(mixture.prediction.probabilities().unwrap());
         assert!((probabilities[0] + probabilities[1] - 1.0).abs() < 1e-6);
     }

@@ -424,7 +424,7 @@ mod tests {
         /// Antithetic pairs of draws per step.
         const PAIRS: usize = 32;
         let normals = |seed, count| -> Vec<f64> {
-            let normals = Noise::host(seed).latent(count).into_iter();
+            let normals = Noise::new(seed).latent(count).into_iter();
             normals.map(f64::from).collect()
         };
         let inputs = normals(1, ROWS * WIDTH);

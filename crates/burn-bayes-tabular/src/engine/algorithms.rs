@@ -72,7 +72,7 @@ pub fn network(
 ) -> Network {
     let likelihood = likelihood(settings, target, noise_precisions);
     let ends = ends(settings, features, target);
-    let noise = Noise::host(settings.seed).fold(INITIAL_WEIGHTS);
+    let noise = Noise::new(settings.seed).fold(INITIAL_WEIGHTS);
     let offset = match target {
         Target::Counts { mean } => mean.ln(),
         Target::Real(_) | Target::Classes(_) | Target::Several(_) => 0.0,

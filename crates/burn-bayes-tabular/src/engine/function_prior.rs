@@ -235,7 +235,7 @@ fn jitter(process: &GaussianProcess, inputs: &Points, targets: &[f64], seed: u64
 
 /// At most `most` random points.
 fn subset(points: &Points, targets: &[f64], most: usize, seed: u64) -> Result<(Points, Vec<f64>)> {
-    let chosen = chosen(points.len(), most, Noise::host(seed).fold(CHOICE));
+    let chosen = chosen(points.len(), most, Noise::new(seed).fold(CHOICE));
     let targets = chosen.iter().map(|&row| targets[row]).collect();
     Ok((selected(points, &chosen)?, targets))
 }

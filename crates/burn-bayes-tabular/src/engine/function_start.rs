@@ -43,7 +43,7 @@ impl Training<'_> {
     }
 
     fn start_noise(&self) -> Noise {
-        Noise::host(self.settings.seed).fold(START)
+        Noise::new(self.settings.seed).fold(START)
     }
 
     /// Random rows of the first epoch.

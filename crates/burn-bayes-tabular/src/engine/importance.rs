@@ -227,7 +227,7 @@ pub(super) fn measure_probability_change(
     let rows = fit.training_set.rows();
     let compared: Vec<usize> = (0..rows).step_by(rows.div_ceil(COMPARED_ROWS)).collect();
     let features = fit.training_set.select(&compared).features()?;
-    let noise = Noise::host(fit.settings.seed).for_importance();
+    let noise = Noise::new(fit.settings.seed).for_importance();
     let probabilities = |weights: &[f64]| -> Result<Vec<f64>> {
         let model = model.clone().with_weighted_draws(noise, weights)?;
         average_probabilities(&model.predict(&features, weights.len())?)
@@ -416,7 +416,7 @@ mod tests {
             assert_eq!(ratios.log_weights.len(), DRAWS.1);
             let weights = ratios.log_weights.iter().map(|weight| weight.exp());
             let weights: Vec<f64> = weights.collect();
-            let noise = Noise::host(seed).for_importance();
+            let noise = Noise::new(seed).for_importance();
             let with_weights = model.clone().with_weighted_draws(noise, &weights).unwrap();
             for (sums, model) in [(&mut plain, &model), (&mut weighted, &with_weights)] {
                 let found = sums.iter_mut().zip(probabilities(model));

@@ -77,7 +77,7 @@ mod tests {
     const WIDTH: usize = 3;
 
     fn normals(stream: u64, count: usize) -> Vec<f64> {
-        let normals = Noise::host(9).row(stream).latent(count).into_iter();
+        let normals = Noise::new(9).row(stream).latent(count).into_iter();
         normals.map(f64::from).collect()
     }
 

@@ -121,12 +121,12 @@ mod tests {
     const ROWS: usize = 400;
 
     fn inputs() -> Vec<f64> {
-        let uniform = |row: u64| 4.0 * Noise::host(1).row(row).uniform() - 2.0;
+        let uniform = |row: u64| 4.0 * Noise::new(1).row(row).uniform() - 2.0;
         (0..ROWS as u64).map(uniform).collect()
     }
 
     fn normals(seed: u64) -> Vec<f64> {
-        let normals = Noise::host(seed).latent(ROWS).into_iter();
+        let normals = Noise::new(seed).latent(ROWS).into_iter();
         normals.map(f64::from).collect()
     }
 
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn an_ordinal_fit_finds_the_probabilities_of_ordered_classes() {
         let logistic = |row: usize| {
-            let uniform = Noise::host(3).row(row as u64).uniform();
+            let uniform = Noise::new(3).row(row as u64).uniform();
             0.5 * (uniform / (1.0 - uniform)).ln()
         };
         let latent = inputs().into_iter().enumerate();

@@ -98,7 +98,7 @@ impl LearnedNoise {
             );
             return Err(refused("noise_precision", problem));
         }
-        let noise = Noise::host(settings.seed).fold(PARTING);
+        let noise = Noise::new(settings.seed).fold(PARTING);
         let order = shuffled(rows, noise);
         let held_out = held_out_rows(rows, HELD_OUT);
         let units = units(training_set)?.into_iter();

@@ -51,7 +51,7 @@ mod tests {
         };
         let (mut weights, mut biases) = (Vec::new(), Vec::new());
         for row in 0..200 {
-            let noise = Noise::host(1).row(row);
+            let noise = Noise::new(1).row(row);
             let network = prior_draw(&rows, &settings, noise).unwrap();
             weights.extend(network.linear_weights().unwrap());
             // The bias is the output at zero.

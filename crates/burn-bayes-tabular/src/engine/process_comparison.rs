@@ -129,7 +129,7 @@ pub fn compare_with_process(
     let process = GaussianProcess::new(kernel.parse()?, model.noise_precisions()[0].recip())?;
     let (inputs, targets) = examples(training_set)?;
     let exact = process.fit(&inputs, &targets)?;
-    let noise = Noise::host(settings.seed).fold(CHOICE);
+    let noise = Noise::new(settings.seed).fold(CHOICE);
     let rows = selected(&inputs, &chosen(inputs.len(), PLACES, noise))?;
     let around = around(bounds(&inputs), settings.prior_margin)?.draw(PLACES, noise.fold(1))?;
     let distance = |places: &Points| distance(&exact, places, training_set.target(), model);

@@ -65,7 +65,7 @@ impl TrainedModel {
         seed: u64,
     ) -> Result<Self> {
         let network = network.clone().no_grad();
-        let noise = Noise::host(seed).for_prediction();
+        let noise = Noise::new(seed).for_prediction();
         // The run has the noise precisions, so the settings of this network are right, not those of the training.
         let predictor = posterior.map(|posterior| {
             let posterior = posterior.with_model_state(&network)?;

@@ -331,7 +331,7 @@ impl Training<'_> {
     /// The shuffled rows of an epoch. While rows are held out, some of the others come twice, so that all
     /// epochs have the same number of steps.
     fn order(&self, epoch: usize) -> Vec<usize> {
-        let noise = Noise::host(self.settings.seed).fold(SHUFFLING);
+        let noise = Noise::new(self.settings.seed).fold(SHUFFLING);
         let noise = noise.fold(epoch as u64);
         let rows = self.training_set.rows();
         match self.seen_rows(epoch) {

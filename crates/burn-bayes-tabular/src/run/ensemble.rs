@@ -64,7 +64,7 @@ impl FitSettings {
         let seed = match index {
             0 => self.seed,
             _ => {
-                let noise = Noise::host(self.seed).fold(SEEDS).fold(index as u64);
+                let noise = Noise::new(self.seed).fold(SEEDS).fold(index as u64);
                 generator(noise).random::<u32>().into()
             }
         };

@@ -209,7 +209,7 @@ mod tests {
 
     /// Standard deviations that are a half of those of the targets.
     fn reals() -> (Predictions, Vec<f64>) {
-        let mut random = generator(Noise::host(5));
+        let mut random = generator(Noise::new(5));
         let mut uniform = || 2.0 * random.random::<f64>() - 1.0;
         let means = (0..DRAWS * ROWS).map(|_| uniform()).collect();
         let targets = (0..ROWS).map(|_| 4.0 * uniform()).collect();
@@ -259,7 +259,7 @@ mod tests {
             .iter()
             .map(|target| usize::from(*target > 1.0))
             .collect();
-        let mut random = generator(Noise::host(6));
+        let mut random = generator(Noise::new(6));
         let positive: Vec<f64> = (0..DRAWS * ROWS).map(|_| random.random()).collect();
         let predictions = Predictions::Classes(ClassPredictions::new(
             ["a", "b"].map(String::from).to_vec(),

@@ -199,7 +199,7 @@ impl Numbers<'_> {
     /// A sample of the target for every draw and row, in units of its standard deviation.
     fn samples(&self, place: u64) -> Vec<f64> {
         let deviations = self.predictions.noise_of_predictions();
-        let normals = Noise::host(SEED).row(place).latent(deviations.len());
+        let normals = Noise::new(SEED).row(place).latent(deviations.len());
         let noise = deviations.into_iter().zip(normals);
         let pairs = self.predictions.values.iter().zip(noise);
         let sample = |(mean, (deviation, normal)): (&f64, (f64, f32))| {

@@ -95,7 +95,7 @@ impl ConvergenceTest {
         }
         let layout = posterior.layout();
         let mean = posterior.mean();
-        let noise = Noise::host(self.seed).fold(STREAM);
+        let noise = Noise::new(self.seed).fold(STREAM);
         let deviations: Vec<Tensor<1>> = (0..self.pairs as u64)
             .map(|pair| Ok(posterior.draw(noise.row(pair))? - mean.clone()))
             .collect::<Result<_>>()?;
@@ -287,7 +287,7 @@ mod tests {
     const PRIOR: f64 = 0.8;
 
     fn normals(stream: u64, count: usize) -> Vec<f32> {
-        Noise::host(11).row(stream).latent(count)
+        Noise::new(11).row(stream).latent(count)
     }
 
     fn widened(values: &[f32]) -> Vec<f64> {

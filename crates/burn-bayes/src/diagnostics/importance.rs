@@ -46,7 +46,7 @@ use crate::train::ExampleLoss;
 ///     let test = ImportanceTest::new(train_len);
 ///     let smoothing = test.measure(&model, &posterior, batches)?;
 ///     println!("Pareto k̂ is {:.2}", smoothing.pareto_k());
-///     let predictor = Predictor::new(model, posterior, Noise::host(0))?;
+///     let predictor = Predictor::new(model, posterior, Noise::new(0))?;
 ///     match smoothing.is_reliable() {
 ///         true => predictor.with_weighted_draws(test.noise(), &smoothing.weights()),
 ///         false => Ok(predictor),
@@ -72,7 +72,7 @@ pub struct ImportanceTest {
 impl ImportanceTest {
     /// The noise of the draws: θ_s is the draw of the posterior with `noise.row(s)`.
     pub fn noise(&self) -> Noise {
-        Noise::host(self.seed).for_importance()
+        Noise::new(self.seed).for_importance()
     }
 
     /// The smoothed weights of S independent draws of `posterior`, and k̂. The batches have all training data, without
@@ -197,7 +197,7 @@ mod tests {
     impl Problem {
         fn new(likelihood: Likelihood, weights: usize, rows: usize) -> Self {
             let normals = |stream: u64, count| -> Vec<f64> {
-                let values = Noise::host(11).row(stream).latent(count);
+                let values = Noise::new(11).row(stream).latent(count);
                 values.into_iter().map(f64::from).collect()
             };
             let model = Model::new(weights, likelihood);

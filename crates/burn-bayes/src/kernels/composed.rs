@@ -73,7 +73,7 @@ pub(crate) fn draw_and_gram(
     noise: Noise,
     _scratch: &Scratch,
 ) -> (Tensor<1>, Vec<f64>) {
-    (draw(gaussian, noise), gram(gaussian))
+    (super::draw(gaussian, noise), gram(gaussian))
 }
 
 pub(crate) fn covariance_gradient(
@@ -152,11 +152,9 @@ pub(crate) fn covariance_gradient(
     ];
     sums.extend(factors.as_ref().map(square_sum));
     let sums = to_host(Tensor::cat(sums, 0));
-    let first_non_finite = if sums[0] == 0.0 {
-        None
-    } else {
-        let values = to_host(mean_sum);
-        values.iter().position(|value| !value.is_finite())
+    let first_non_finite = match sums[0] == 0.0 {
+        true => None,
+        false => first_non_finite(mean_sum),
     };
     let squared_norms = [sums[1], sums.get(3).copied().unwrap_or(0.0), sums[2]];
     CovarianceGradient {
@@ -166,6 +164,12 @@ pub(crate) fn covariance_gradient(
         squared_norms,
         first_non_finite,
     }
+}
+
+/// The first number that is not finite.
+pub(super) fn first_non_finite(values: Tensor<1>) -> Option<usize> {
+    let values = to_host(values);
+    values.iter().position(|value| !value.is_finite())
 }
 
 /// The gradient for factors in units of the deviations, by the chain rule: ∇V = ∇F⊙ψ^½, and ∇γ gains
@@ -218,6 +222,13 @@ pub(super) fn inner_products(left: &Tensor<2>, right: &Tensor<2>) -> Tensor<2> {
     }
     let rest = |rows: &Tensor<2>| rows.clone().slice(s![.., whole..]);
     products + rest(left).matmul(rest(right).transpose())
+}
+
+pub(super) fn mix(rows: &Tensor<2>, weights: &[f64], count: usize) -> Tensor<2> {
+    let [rank, _] = rows.dims();
+    let weights: Vec<f32> = weights.iter().map(|&weight| weight as f32).collect();
+    let weights = TensorData::new(weights, [count, rank]);
+    Tensor::<2>::from_data(weights, &rows.device()).matmul(rows.clone())
 }
 
 fn square_sum<const R: usize>(tensor: &Tensor<R>) -> Tensor<1> {
@@ -320,7 +331,7 @@ mod tests {
         let device = Device::default();
         for len in [5, 8192, 10_001] {
             let rows = |count: usize, key: u64| {
-                let normals = Noise::host(1).fold(key).normal(count * len, &device);
+                let normals = Noise::new(1).fold(key).normal(count * len, &device);
                 normals.reshape([count, len])
             };
             let (left, right) = (rows(2, 1), rows(3, 2));

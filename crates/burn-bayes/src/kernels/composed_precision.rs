@@ -3,11 +3,11 @@
 use burn::tensor::Tensor;
 
 use super::composed::{at_least, to_host};
-use super::inner_products;
 use super::precision_values::{
     MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
 };
-use super::statistics::{PrecisionParts, column_dot, combine, mix};
+use super::statistics::{PrecisionParts, column_dot, combine};
+use super::{inner_products, mix};
 use crate::noise::Noise;
 
 pub(crate) fn projections(gaussian: &PrecisionParts, noises: &[Noise]) -> Projections {

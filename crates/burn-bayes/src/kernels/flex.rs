@@ -1,7 +1,7 @@
 //! The fused kernels for Burn's CPU backend: conversions between tensors and slices.
 //!
 //! Each function returns `None`, or its arguments, if it does not apply: for another backend,
-//! another element type, memory that is not contiguous, or device noise.
+//! another element type, or memory that is not contiguous.
 
 use burn::backend::Flex;
 use burn::tensor::Tensor;
@@ -12,7 +12,7 @@ use super::{
     AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits,
     Moments, Objective, Scratch,
 };
-use crate::noise::{Noise, NoiseSource};
+use crate::noise::Noise;
 
 /// The parts of a Gaussian as slices.
 struct Gaussian {
@@ -72,7 +72,7 @@ impl Gaussian {
     }
 }
 
-/// The random numbers of a draw from host noise.
+/// The random numbers of a draw.
 struct HostNoise {
     latent: Vec<f32>,
     stream: host::NormalStream,
@@ -80,12 +80,12 @@ struct HostNoise {
 }
 
 impl HostNoise {
-    fn new(noise: Noise, rank: usize) -> Option<Self> {
-        (noise.source() == NoiseSource::Host).then(|| Self {
+    fn new(noise: Noise, rank: usize) -> Self {
+        Self {
             latent: noise.latent(rank),
             stream: noise.stream(),
             sign: noise.sign(),
-        })
+        }
     }
 
     fn view(&self) -> host::Draw<'_> {
@@ -98,8 +98,8 @@ impl HostNoise {
 }
 
 pub(super) fn draw(parts: &CovarianceParts, noise: Noise) -> Option<Tensor<1>> {
-    let noise = HostNoise::new(noise, parts.rank())?;
     let gaussian = Gaussian::new(parts)?;
+    let noise = HostNoise::new(noise, parts.rank());
     let mut theta = vec![0.0; gaussian.len()];
     host::draw(&gaussian.view(), &noise.view(), &mut theta);
     let len = theta.len();
@@ -107,10 +107,9 @@ pub(super) fn draw(parts: &CovarianceParts, noise: Noise) -> Option<Tensor<1>> {
 }
 
 pub(super) fn draws(parts: &CovarianceParts, noise: Noise, count: usize) -> Option<Tensor<2>> {
-    let rows = (0..count as u64)
-        .map(|row| HostNoise::new(noise.row(row), parts.rank()))
-        .collect::<Option<Vec<_>>>()?;
     let gaussian = Gaussian::new(parts)?;
+    let rows = (0..count as u64).map(|row| HostNoise::new(noise.row(row), parts.rank()));
+    let rows: Vec<_> = rows.collect();
     let mut thetas = vec![0.0; count * gaussian.len()];
     let views: Vec<_> = rows.iter().map(HostNoise::view).collect();
     host::draws(&gaussian.view(), &views, &mut thetas);
@@ -129,8 +128,8 @@ pub(super) fn draw_and_gram(
     noise: Noise,
     scratch: &Scratch,
 ) -> Option<(Tensor<1>, Vec<f64>)> {
-    let noise = HostNoise::new(noise, parts.rank())?;
     let gaussian = Gaussian::new(parts)?;
+    let noise = HostNoise::new(noise, parts.rank());
     let (len, rank) = (gaussian.len(), gaussian.rank);
     let (mut theta, mut gram) = (scratch.take(len), vec![0.0; rank * rank]);
     host::draw_and_gram(&gaussian.view(), &noise.view(), &mut theta, &mut gram);
@@ -147,10 +146,8 @@ pub(super) fn covariance_gradient(
     let host::Diagonal::LogVariance(log_variance) = gaussian.diagonal() else {
         return None;
     };
-    let noises = draws
-        .iter()
-        .map(|draw| HostNoise::new(draw.noise, rank))
-        .collect::<Option<Vec<_>>>()?;
+    let noises = draws.iter().map(|draw| HostNoise::new(draw.noise, rank));
+    let noises: Vec<_> = noises.collect();
     let tensors = draws
         .iter()
         .map(|draw| {

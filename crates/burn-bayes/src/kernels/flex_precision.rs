@@ -9,7 +9,7 @@ use super::precision_values::{
     MeanStep, MeanValues, PrecisionEvidence, PrecisionStep, PrecisionUpdate, Projections,
 };
 use super::statistics::PrecisionParts;
-use crate::noise::{Noise, NoiseSource};
+use crate::noise::Noise;
 
 /// The parts of a Gaussian as slices.
 struct Gaussian {
@@ -39,11 +39,11 @@ impl Gaussian {
     }
 }
 
-fn signed(noise: Noise) -> Option<host::SignedNoise> {
-    (noise.source() == NoiseSource::Host).then(|| host::SignedNoise {
+fn signed(noise: Noise) -> host::SignedNoise {
+    host::SignedNoise {
         stream: noise.stream(),
         sign: noise.sign(),
-    })
+    }
 }
 
 fn narrow(values: &[f64]) -> Vec<f32> {
@@ -51,10 +51,7 @@ fn narrow(values: &[f64]) -> Vec<f32> {
 }
 
 pub(super) fn projections(parts: &PrecisionParts, noises: &[Noise]) -> Option<Projections> {
-    let signed = noises
-        .iter()
-        .map(|&noise| signed(noise))
-        .collect::<Option<Vec<_>>>()?;
+    let signed: Vec<_> = noises.iter().map(|&noise| signed(noise)).collect();
     let rank = parts.rank();
     let gaussian = Gaussian::new(parts)?;
     let mut sums = match rank {
@@ -73,10 +70,7 @@ pub(super) fn projections(parts: &PrecisionParts, noises: &[Noise]) -> Option<Pr
 }
 
 pub(super) fn noise_products(parts: &PrecisionParts, noises: &[Noise]) -> Option<Vec<Vec<f64>>> {
-    let signed = noises
-        .iter()
-        .map(|&noise| signed(noise))
-        .collect::<Option<Vec<_>>>()?;
+    let signed: Vec<_> = noises.iter().map(|&noise| signed(noise)).collect();
     let gaussian = Gaussian::new(parts)?;
     let rank = parts.rank();
     if rank == 0 {
@@ -91,7 +85,7 @@ pub(super) fn precision_draw(
     noise: Noise,
     weights: &[f64],
 ) -> Option<Tensor<1>> {
-    let noise = signed(noise)?;
+    let noise = signed(noise);
     let gaussian = Gaussian::new(parts)?;
     let mut theta = vec![0.0; gaussian.mean.values().len()];
     host::precision_draw(&gaussian.view(), noise, &narrow(weights), &mut theta);

@@ -1,9 +1,9 @@
 //! All arithmetic on vectors with one entry per weight.
 //!
-//! Every function has two implementations: a composed one, which uses Burn's tensor operations,
-//! runs on every backend and serves as the reference; and a fused one, which works on slices and is
-//! used if the tensors are contiguous `f32` on Burn's CPU backend. Only this module chooses between
-//! them. Arguments and results are tensors without autodiff.
+//! Every function has a composed implementation, which uses Burn's tensor operations, runs on every
+//! backend and serves as the reference; a fused one, which works on slices and is used if the
+//! tensors are contiguous `f32` on Burn's CPU backend; and some have one for GPUs. Only this module
+//! chooses between them. Arguments and results are tensors without autodiff.
 //!
 //! Fused passes visit fixed blocks of elements in parallel and add partial sums in block order, so
 //! results do not depend on the number of threads.
@@ -14,6 +14,8 @@ mod composed_precision;
 mod flex;
 #[cfg(feature = "flex")]
 mod flex_precision;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod precision;
 mod precision_values;
 pub mod statistics;
@@ -127,6 +129,16 @@ pub struct CovarianceGradient {
     pub first_non_finite: Option<usize>,
 }
 
+/// Returns the result of the implementation for GPUs, if it applies.
+macro_rules! on_gpu {
+    ($name:ident($($argument:expr),*)) => {
+        #[cfg(feature = "gpu")]
+        if let Some(result) = gpu::$name($($argument),*) {
+            return result;
+        }
+    };
+}
+
 /// Runs the fused implementation if it applies, otherwise the composed one.
 macro_rules! fused_or_composed {
     ($name:ident($($argument:expr),*)) => {{
@@ -140,11 +152,13 @@ macro_rules! fused_or_composed {
 
 /// θ = c + hᵀF + ψ^½ ⊙ z.
 pub fn draw(gaussian: &CovarianceParts, noise: Noise) -> Tensor<1> {
+    on_gpu!(draw(gaussian, noise));
     fused_or_composed!(draw(gaussian, noise))
 }
 
 /// Draws from the rows 0..count of the noise, `[count, D]`; row s equals [`draw`] from `noise.row(s)`.
 pub fn draws(gaussian: &CovarianceParts, noise: Noise, count: usize) -> Tensor<2> {
+    on_gpu!(draws(gaussian, noise, count));
     fused_or_composed!(draws(gaussian, noise, count))
 }
 
@@ -180,6 +194,7 @@ pub fn covariance_gradient(
     draws: &[DrawGradient],
     objective: Objective<'_>,
 ) -> CovarianceGradient {
+    on_gpu!(covariance_gradient(gaussian, draws, objective));
     fused_or_composed!(covariance_gradient(gaussian, draws, objective))
 }
 
@@ -253,7 +268,14 @@ pub fn running_moments(
 
 /// Left · Rightᵀ, `[A, B]`, of `[A, D]` and `[B, D]`: the inner products of rows over all weights.
 pub fn inner_products(left: &Tensor<2>, right: &Tensor<2>) -> Tensor<2> {
+    on_gpu!(inner_products(left, right));
     fused_or_composed!(inner_products(left, right))
+}
+
+/// W · rows, with W `count`×K row-major from the host.
+pub fn mix(rows: &Tensor<2>, weights: &[f64], count: usize) -> Tensor<2> {
+    on_gpu!(mix(rows, weights, count));
+    composed::mix(rows, weights, count)
 }
 
 /// Multiplies a tensor by a factor, in place if the tensor is not shared; a factor of one costs

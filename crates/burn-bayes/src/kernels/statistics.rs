@@ -4,11 +4,11 @@
 //! Sums over all weights are accumulated in `f64` on the host, because single precision is not
 //! accurate enough.
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 
 use super::CovarianceParts;
 use super::composed::to_host;
-use super::inner_products;
+use super::{inner_products, mix};
 
 /// A Gaussian in precision form, N(mean, (UᵀU + diag d)⁻¹).
 #[derive(Clone, Debug)]
@@ -45,14 +45,6 @@ pub fn project(rows: &Tensor<2>, vector: &Tensor<1>) -> Vec<f64> {
 pub fn combine(rows: &Tensor<2>, weights: &[f64]) -> Tensor<1> {
     let [_, len] = rows.dims();
     mix(rows, weights, 1).reshape([len])
-}
-
-/// W · rows, with W `count`×K row-major from the host.
-pub fn mix(rows: &Tensor<2>, weights: &[f64], count: usize) -> Tensor<2> {
-    let [rank, _] = rows.dims();
-    let weights: Vec<f32> = weights.iter().map(|&weight| weight as f32).collect();
-    let weights = TensorData::new(weights, [count, rank]);
-    Tensor::<2>::from_data(weights, &rows.device()).matmul(rows.clone())
 }
 
 /// Σ_k L_k ⊙ R_k, `[D]`.

@@ -110,7 +110,7 @@ impl LaplaceFit {
         let model = model.valid();
         let posterior = self.posterior()?;
         let sampler = posterior.sampler()?;
-        let noise = Noise::host(NEAR_DRAWS);
+        let noise = Noise::new(NEAR_DRAWS);
         let loss = |weights: Tensor<1>| -> Result<f64> {
             Ok(rows.loss(&self.layout.write(model.clone(), weights)?))
         };

@@ -18,8 +18,8 @@ use super::FULL_LIMIT;
 use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
-use crate::kernels::inner_products;
-use crate::kernels::statistics::{column_dot, mix};
+use crate::kernels::statistics::column_dot;
+use crate::kernels::{inner_products, mix};
 use crate::methods::truncation::StackedFactors;
 
 /// UᵀU + diag r.

@@ -217,7 +217,7 @@ mod tests {
         let mut walk = vec![Tensor::<1>::zeros([200], &device)];
         for step in 0..2048 {
             let last = walk[walk.len() - 1].clone();
-            walk.push(last + Noise::host(3).row(step).normal(200, &device));
+            walk.push(last + Noise::new(3).row(step).normal(200, &device));
         }
         assert_eq!(end(2048, UNTIL, |step| walk[step as usize].clone()), None);
     }
@@ -228,7 +228,7 @@ mod tests {
         let path = |scale: f32| {
             let device = device.clone();
             move |step: u64| {
-                let noise = Noise::host(4).row(step).normal(50, &device);
+                let noise = Noise::new(4).row(step).normal(50, &device);
                 noise.mul_scalar(0.1 * scale) + (scale * 20.0 * (-(step as f32) / 100.0).exp())
             }
         };
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_record_restores_the_end_and_the_windows() {
         let device = Device::default();
-        let at = |step: u64| Noise::host(9).row(step).normal(3, &device);
+        let at = |step: u64| Noise::new(9).row(step).normal(3, &device);
         let mut progress = MeanProgress::new(&at(0));
         for step in 1..100 {
             progress = progress.after_step(&at(step), step, MeanStage::Steps(40));

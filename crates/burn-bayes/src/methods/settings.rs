@@ -12,7 +12,7 @@ use super::mean_stage::MeanStage;
 use super::start::InitialMean;
 use crate::error::{Error, Result};
 use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::noise::{Noise, NoiseSource};
+use crate::noise::Noise;
 use crate::prior::Prior;
 
 /// The learning rate of the first stage.
@@ -61,8 +61,6 @@ pub struct BayesianConfig<C> {
     pub group: ParamGroup,
     /// Seed of every draw.
     pub seed: u64,
-    /// The generator of the random normals.
-    pub noise: NoiseSource,
 }
 
 impl<C> BayesianConfig<C> {
@@ -82,7 +80,6 @@ impl<C> BayesianConfig<C> {
             steps: None,
             group: ParamGroup::all(),
             seed: 0,
-            noise: NoiseSource::Host,
         }
     }
 
@@ -180,13 +177,6 @@ impl<C> BayesianConfig<C> {
         self.seed = seed;
         self
     }
-
-    /// Sets the generator of the random normals.
-    #[must_use]
-    pub fn with_noise(mut self, noise: NoiseSource) -> Self {
-        self.noise = noise;
-        self
-    }
 }
 
 impl<C: MethodConfig> BayesianConfig<C> {
@@ -275,7 +265,7 @@ impl<C> BayesianConfig<C> {
 
     /// The root of the random numbers.
     pub(crate) fn root(&self) -> Noise {
-        Noise::new(self.seed, self.noise)
+        Noise::new(self.seed)
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
 use crate::error::{Error, Result};
-use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, statistics};
+use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits};
 use crate::noise::Noise;
 
 /// The initial mean.
@@ -101,7 +101,7 @@ pub fn orthogonal_rows(
             diagonal: Diagonal::Variance(Tensor::ones([len], device)),
         };
         let inverse = inverse_root(rank, kernels::gram(&unit)).map_err(Error::from)?;
-        rows = statistics::mix(&rows, &inverse, rank);
+        rows = kernels::mix(&rows, &inverse, rank);
     }
     Ok(Some(rows))
 }
@@ -156,7 +156,7 @@ mod tests {
     fn rows_are_orthonormal_up_to_rounding() {
         let device = Device::default();
         for (rank, len) in [(1, 1), (3, 4), (7, 300)] {
-            let rows = orthogonal_rows(rank, len, Noise::host(5), &device)
+            let rows = orthogonal_rows(rank, len, Noise::new(5), &device)
                 .unwrap()
                 .unwrap();
             let products: Vec<f32> = rows
@@ -174,7 +174,7 @@ mod tests {
             }
         }
         assert!(
-            orthogonal_rows(0, 5, Noise::host(5), &device)
+            orthogonal_rows(0, 5, Noise::new(5), &device)
                 .unwrap()
                 .is_none()
         );

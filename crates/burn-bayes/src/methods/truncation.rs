@@ -142,7 +142,7 @@ mod tests {
         let len = 9;
         for (rank, count, extra) in [(1, 3, 0), (2, 12, 0), (4, 5, 0), (2, 3, 2), (3, 4, 11)] {
             let matrix = |key: u64, rows: usize| {
-                let normals = Noise::host(1).fold(key).normal(rows * len, &device);
+                let normals = Noise::new(1).fold(key).normal(rows * len, &device);
                 normals.reshape([rows, len])
             };
             let factors: Tensor<2> = matrix(1, rank);

@@ -115,7 +115,7 @@ impl GaussianForm for CovarianceForm {
         let solved = projections.chunks_exact(parts.rank().max(1));
         let solved = solved.map(|projection| inverse.multiply_vector(projection));
         let solved = solved.collect::<Result<Vec<_>, _>>()?.concat();
-        let explained = statistics::mix(factors, &solved, deviations.dims()[0]);
+        let explained = kernels::mix(factors, &solved, deviations.dims()[0]);
         let squares = statistics::row_squares((deviations.clone() - explained) / scale);
         let latent = solved.chunks_exact(parts.rank().max(1)).map(|latent| {
             // Rounded as in `explained`.

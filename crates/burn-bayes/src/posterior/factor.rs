@@ -46,7 +46,7 @@ pub const DENSE_LIMIT: usize = 4096;
 ///     Some(Tensor::from_data([[0.3, -0.1, 0.2]], &device)),
 ///     Tensor::full([3], 0.01, &device),
 /// )?;
-/// let sampled = posterior.write_draw(layer, Noise::host(0))?;
+/// let sampled = posterior.write_draw(layer, Noise::new(0))?;
 /// let divergence = posterior.kl(&Prior::isotropic(1.0).resolve(&layout)?)?;
 /// assert!(divergence > 0.0);
 /// # Ok::<(), burn_bayes::Error>(())

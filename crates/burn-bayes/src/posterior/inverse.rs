@@ -262,7 +262,7 @@ mod tests {
         (1_usize..=7, 0_usize..=20, any::<u32>(), 0_f32..=10.0).prop_flat_map(
             |(len, rank, seed, most)| {
                 (0..=rank).prop_map(move |flat| {
-                    let noise = Noise::host(seed.into());
+                    let noise = Noise::new(seed.into());
                     let sizes = noise.row(1).latent(rank);
                     let mut rows = noise.latent(rank * len);
                     for (row, (entries, size)) in rows.chunks_exact_mut(len).zip(sizes).enumerate()
@@ -301,7 +301,7 @@ mod tests {
             let determinant = -inverse.log_determinant();
             prop_assert!((determinant - dense.log_determinant()).abs() < len as f64 * allowed);
 
-            let vector = wide(&Noise::host(1).latent(len));
+            let vector = wide(&Noise::new(1).latent(len));
             let expected = dense.covariance().multiply_vector(&vector).unwrap();
             let size = dot(&expected, &expected).sqrt();
             for (found, expected) in inverse.product(&vector).iter().zip(&expected) {

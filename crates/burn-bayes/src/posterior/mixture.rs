@@ -57,7 +57,7 @@ impl<P: Posterior> Mixture<P> {
             ));
         };
         let layout = first.layout().clone();
-        let any = Noise::host(0);
+        let any = Noise::new(0);
         let state = first.state(any)?;
         for component in &components[1..] {
             expect_layout(&layout, component.layout())?;

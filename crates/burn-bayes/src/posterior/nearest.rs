@@ -274,7 +274,7 @@ mod tests {
 
     /// The posterior of a regression on few rows, whose weights are correlated.
     fn truth(weights: usize, seed: u64) -> DenseGaussian {
-        let mut normals = Normals(Noise::host(seed), 0);
+        let mut normals = Normals(Noise::new(seed), 0);
         let rows = weights + 2;
         let (inputs, targets) = (normals.take(rows * weights), normals.take(rows));
         linear_regression_posterior(&inputs, &targets, 0.1, 3.0).unwrap()
@@ -306,7 +306,7 @@ mod tests {
             gaussian(truth, form, factors, &diagonal)
                 .map_or(f64::INFINITY, |q| q.kl_divergence(truth).unwrap())
         };
-        let mut normals = Normals(Noise::host(1), 0);
+        let mut normals = Normals(Noise::new(1), 0);
         let count = (rank + 1) * weights;
         let runs = (0..8).map(|_| {
             let mut point = normals.take(count);

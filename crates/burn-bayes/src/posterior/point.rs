@@ -26,7 +26,7 @@ use crate::noise::Noise;
 ///     PointPosterior::of(&layer, &ParamGroup::all())
 /// });
 /// let ensemble = Mixture::uniform(members.collect::<Result<_, _>>()?)?;
-/// assert_eq!(ensemble.sampler()?.draws(Noise::host(0), 5)?.dims(), [5, 3]);
+/// assert_eq!(ensemble.sampler()?.draws(Noise::new(0), 5)?.dims(), [5, 3]);
 /// # Ok::<(), burn_bayes::Error>(())
 /// ```
 #[derive(Clone, Debug)]

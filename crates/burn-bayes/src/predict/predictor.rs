@@ -84,13 +84,13 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
 
     /// Combines a model and a posterior, with the noise of the training: the predictions are those of
     /// [`Bayesian::predictor`](crate::Bayesian::predictor) in the program that trained, also if the posterior comes from a
-    /// file. A posterior that no training made, such as a deep ensemble, has the noise `Noise::host(0).for_prediction()`.
+    /// file. A posterior that no training made, such as a deep ensemble, has the noise `Noise::new(0).for_prediction()`.
     ///
     /// # Errors
     ///
     /// Those of [`new`](Self::new).
     pub fn restore(model: M, posterior: P) -> Result<Self> {
-        let any = Noise::host(0).for_prediction();
+        let any = Noise::new(0).for_prediction();
         let noise = posterior.state(any)?.noise().unwrap_or(any);
         Self::new(model, posterior, noise)
     }
@@ -265,7 +265,7 @@ where
     /// # let batch = (Tensor::ones([4, 3], &device), Tensor::zeros([4, 1], &device));
     ///
     /// let weights = PointPosterior::of(&trained, &ParamGroup::all())?;
-    /// let predictor = Predictor::new(trained, weights, Noise::host(0))?.with_dropout()?;
+    /// let predictor = Predictor::new(trained, weights, Noise::new(0))?.with_dropout()?;
     /// let mixture = predictor.predict(batch, 100)?;
     /// # Ok::<(), burn_bayes::Error>(())
     /// ```

@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn draws_come_in_proportion_to_their_weights() {
         let weights = [0.0, 3.0, 0.5, 0.0, 1.5, 0.0];
-        let noise = Noise::host(4);
+        let noise = Noise::new(4);
         let draws = WeightedDraws::new(noise, &weights).unwrap();
         for count in [1_u64, 10, 100, 1000, 9999] {
             for (draw, weight) in weights.iter().enumerate() {
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn as_many_draws_as_equal_weights_contain_each_of_them() {
         let weights = [0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0];
-        let noise = Noise::host(4);
+        let noise = Noise::new(4);
         let draws = WeightedDraws::new(noise, &weights).unwrap();
         for round in 0..20 {
             let found: Vec<Noise> = (5 * round..)
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn weights_must_be_weights() {
         let message = |weights: &[f64]| {
-            let error = WeightedDraws::new(Noise::host(0), weights).unwrap_err();
+            let error = WeightedDraws::new(Noise::new(0), weights).unwrap_err();
             assert!(error.is_config());
             error.to_string()
         };

@@ -178,7 +178,7 @@ impl<C: MethodConfig> Fit<C> {
         ])?;
         let device = model.devices().into_iter().next().unwrap_or_default();
         let rows = Rows::new(data, &device)?;
-        let order = rows.order(Noise::host(self.config.seed).fold(SPLIT));
+        let order = rows.order(Noise::new(self.config.seed).fold(SPLIT));
         let (held_out, training) = order.split_at(self.held_out_rows(rows.count())?);
         if training.is_empty() {
             return Err(Error::config("data", "has no rows to train on"));
@@ -193,7 +193,7 @@ impl<C: MethodConfig> Fit<C> {
             rows: &rows,
             training,
             batch_size: self.batch_size,
-            noise: Noise::host(config.seed).fold(SHUFFLING),
+            noise: Noise::new(config.seed).fold(SHUFFLING),
         };
         let enough = FEWEST_EPOCHS.max(FEWEST_STEPS.div_ceil(batches.per_epoch()));
         let epochs = self.epochs.unwrap_or(enough);

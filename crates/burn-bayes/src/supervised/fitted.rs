@@ -48,7 +48,7 @@ where
     ) -> Result<Self> {
         let device = network.devices().into_iter().next().unwrap_or_default();
         let posterior = P::load(path.as_ref(), &device.inner())?;
-        let state = posterior.state(Noise::host(0))?;
+        let state = posterior.state(Noise::new(0))?;
         let likelihood = Supervised::<M, X, Y>::likelihood_of(&state)?;
         let model = Supervised::new(network, forward, likelihood);
         Ok(Self::new(Predictor::restore(model, posterior)?))

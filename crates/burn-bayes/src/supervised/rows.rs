@@ -197,7 +197,7 @@ mod tests {
             rows: &rows,
             training: &training,
             batch_size: 1,
-            noise: Noise::host(1),
+            noise: Noise::new(1),
         };
         assert_eq!(batches.per_epoch(), 2);
         for epoch in 0..4 {
@@ -212,7 +212,7 @@ mod tests {
             assert_eq!(seen, [0.0, 2.0]);
         }
         let order = |noise| rows.order(noise);
-        assert_eq!(order(Noise::host(3)), order(Noise::host(3)));
+        assert_eq!(order(Noise::new(3)), order(Noise::new(3)));
     }
 
     #[test]

@@ -51,7 +51,7 @@ struct Net {
 impl Net {
     fn new(width: usize, outputs: usize, has_norm: bool, seed: u64) -> Self {
         let device = Device::default();
-        Noise::host(seed).seed_generator(&device, || Self {
+        Noise::new(seed).seed_generator(&device, || Self {
             first: LinearConfig::new(1, width).init(&device),
             norm: has_norm.then(|| BatchNormConfig::new(width).init(&device)),
             last: LinearConfig::new(width, outputs).init(&device),
@@ -96,7 +96,7 @@ fn curve() -> (Tensor<2>, Tensor<2>) {
     let device = Device::default();
     let x = Tensor::<1, Int>::arange(0..ROWS as i64, &device).float();
     let x = (x / (ROWS as f64 / 2.0) - 1.0).reshape([ROWS, 1]);
-    let noise = Noise::host(5).normal(ROWS, &device).reshape([ROWS, 1]);
+    let noise = Noise::new(5).normal(ROWS, &device).reshape([ROWS, 1]);
     let y = (x.clone() * 3.0).sin() + noise * 0.2;
     (x, y)
 }

@@ -70,7 +70,7 @@ pub(crate) fn with_statistics<M: Module + TrainStep<Input: Clone>, S>(
 pub(crate) fn at<M: Module>(layout: &Layout, model: &M) -> Result<Draw> {
     Ok(Draw {
         weights: layout.flatten(model)?,
-        noise: Noise::host(0),
+        noise: Noise::new(0),
     })
 }
 

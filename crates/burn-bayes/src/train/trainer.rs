@@ -757,7 +757,7 @@ impl<L: TrainerModel> Trainer<L> {
         if !epoch.is_random {
             return step();
         }
-        let noise = Noise::host(self.seed).fold(LAYERS).fold(self.step);
+        let noise = Noise::new(self.seed).fold(LAYERS).fold(self.step);
         let device = self.model.devices().into_iter().next().unwrap_or_default();
         noise.row(batch).seed_generator(&device.inner(), step)
     }

@@ -153,7 +153,7 @@ where
 
 /// The mean of a posterior, and three of its draws.
 fn fingerprint<P: Posterior>(posterior: &P) -> [Vec<u32>; 2] {
-    let draws = posterior.sampler().unwrap().draws(Noise::host(7), 3);
+    let draws = posterior.sampler().unwrap().draws(Noise::new(7), 3);
     [
         bits(&posterior.mean_weights().unwrap()),
         bits(&draws.unwrap()),

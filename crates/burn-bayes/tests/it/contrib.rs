@@ -103,7 +103,7 @@ mod variational_last_layer {
 
         fn step(&self, (inputs, classes): Self::Input) -> LikelihoodMixture {
             let features = self.features(inputs);
-            self.last.validate(features, classes, 100, Noise::host(0))
+            self.last.validate(features, classes, 100, Noise::new(0))
         }
     }
     // ANCHOR_END: variational_last_layer
@@ -130,7 +130,7 @@ mod variational_last_layer {
         // ANCHOR: variational_last_layer_predict
         let prediction = network
             .last
-            .predict(network.features(inputs), 100, Noise::host(0));
+            .predict(network.features(inputs), 100, Noise::new(0));
         let probabilities = prediction.probabilities().unwrap();
         // ANCHOR_END: variational_last_layer_predict
         assert_eq!(probabilities.dims(), [3, 10]);

@@ -530,7 +530,7 @@ fn a_classifier_that_fits_its_rows_has_a_prior_whose_draws_are_near() {
     ] {
         let at_draws = |laplace: Laplace| {
             let posterior = laplace.fit(&net, [data()]).unwrap();
-            let predictor = Predictor::new(net.clone(), posterior, Noise::host(3)).unwrap();
+            let predictor = Predictor::new(net.clone(), posterior, Noise::new(3)).unwrap();
             let losses = predictor.map_draws(50, |model| loss(model)).unwrap();
             losses.iter().sum::<f64>() / 50.0
         };
@@ -609,7 +609,7 @@ fn linearised_outputs_have_the_dense_covariance() {
     let linearized = Linearized::new(net, posterior).unwrap();
     let outputs = linearized.outputs(&inputs).unwrap();
     let (means, deviations) = (outputs.mean, outputs.variance.sqrt());
-    let draws = linearized.draws(&inputs, Noise::host(1), 4).unwrap();
+    let draws = linearized.draws(&inputs, Noise::new(1), 4).unwrap();
     // ANCHOR_END: predict
     assert_dense(
         "covariance",
@@ -625,7 +625,7 @@ fn linearised_outputs_have_the_dense_covariance() {
     let posterior = linearized.posterior();
     let sampler = posterior.sampler().unwrap();
     for draw in 0..4 {
-        let weights = sampler.draw(Noise::host(1).row(draw as u64)).unwrap();
+        let weights = sampler.draw(Noise::new(1).row(draw as u64)).unwrap();
         let shift = values(&(weights - posterior.mean()));
         let found = values(&draws.clone().narrow(0, draw, 1));
         assert_dense("draw", &found, &dense.linearised(&shift));
@@ -639,12 +639,12 @@ fn a_linear_model_is_its_own_linearisation() {
     let posterior = laplace(Structure::LowRank { rank: 3 })
         .fit(&net, batches(&net))
         .unwrap();
-    let predictor = Predictor::new(net.clone(), posterior.clone(), Noise::host(4)).unwrap();
+    let predictor = Predictor::new(net.clone(), posterior.clone(), Noise::new(4)).unwrap();
     let outputs = predictor
         .map_draws(40, |net: &Net| net.outputs(inputs.clone()))
         .unwrap();
     let linearized = Linearized::new(net, posterior).unwrap();
-    let draws = linearized.draws(&inputs, Noise::host(4), 40).unwrap();
+    let draws = linearized.draws(&inputs, Noise::new(4), 40).unwrap();
     assert_dense(
         "draws",
         &values(&draws),
@@ -652,7 +652,7 @@ fn a_linear_model_is_its_own_linearisation() {
     );
     assert!(
         linearized
-            .draws(&inputs, Noise::host(4), 0)
+            .draws(&inputs, Noise::new(4), 0)
             .unwrap_err()
             .is_config()
     );
@@ -665,7 +665,7 @@ fn probit_probabilities_are_those_of_many_draws() {
         let inputs = batch(&likelihood, 2, 0, ROWS).0;
         let posterior = laplace(Structure::Full).fit(&net, batches(&net)).unwrap();
         let linearized = Linearized::new(net, posterior).unwrap();
-        let draws = linearized.draws(&inputs, Noise::host(1), 4000).unwrap();
+        let draws = linearized.draws(&inputs, Noise::new(1), 4000).unwrap();
         let probabilities = match likelihood {
             Likelihood::Bernoulli => burn::tensor::activation::sigmoid(draws),
             _ => burn::tensor::activation::softmax(draws, 2),
@@ -703,7 +703,7 @@ fn the_posterior_has_the_trained_weights_as_its_mean_and_survives_a_file() {
     let device = crate::support::device();
     let loaded = burn_bayes::FactorPosterior::load(file.path(), &device).unwrap();
     let draw =
-        |posterior: &burn_bayes::FactorPosterior| bits(&posterior.draw(Noise::host(2)).unwrap());
+        |posterior: &burn_bayes::FactorPosterior| bits(&posterior.draw(Noise::new(2)).unwrap());
     assert_eq!(draw(&posterior), draw(&loaded));
 }
 

@@ -470,7 +470,7 @@ where
     assert!(resumed.error.is_none());
     assert_eq!(resumed.model.steps(), 4 * STEPS_PER_EPOCH);
     assert_eq!(state(&resumed.model), state(&expected.model));
-    let noise = burn_bayes::Noise::host(0);
+    let noise = burn_bayes::Noise::new(0);
     assert_eq!(
         bits(&resumed.model.posterior().draw(noise).unwrap()),
         bits(&expected.model.posterior().draw(noise).unwrap())

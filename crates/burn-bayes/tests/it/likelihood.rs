@@ -66,7 +66,7 @@ fn noise_that_depends_on_the_input_is_learned() {
     let trained = trained.trainer.into_model();
 
     let template = trained.template().clone();
-    let predictor = Predictor::new(template, trained.posterior(), Noise::host(3)).unwrap();
+    let predictor = Predictor::new(template, trained.posterior(), Noise::new(3)).unwrap();
     let column = |values: [f32; 3]| Tensor::<2>::from_data(values.map(|value| [value]), &device());
     let inputs = [-1.0, 0.0, 1.0];
     let mixture = predictor

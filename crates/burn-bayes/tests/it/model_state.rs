@@ -288,7 +288,7 @@ fn a_file_of_weights_alone_does_not_make_a_model_with_more() {
         // In the program that has the model, the model keeps its own.
         assert!(posterior.write_mean(model.clone()).is_ok());
         let loaded = reloaded(&posterior, folder.path());
-        let noise = Noise::host(0);
+        let noise = Noise::new(0);
         let errors = [
             Predictor::new(fresh(), loaded.clone(), noise).unwrap_err(),
             loaded.write_mean(fresh()).unwrap_err(),
@@ -349,10 +349,10 @@ fn a_model_with_other_parameters_is_refused_by_the_first_of_them() {
             head,
             scale,
         };
-        let made = Predictor::new(deeper, posterior.clone(), Noise::host(0)).map(drop);
+        let made = Predictor::new(deeper, posterior.clone(), Noise::new(0)).map(drop);
         refused(made, "extra.weight is in the model");
         let wider = Cnn::with(&device(), 0.1, 5);
-        let made = Predictor::new(wider, posterior.clone(), Noise::host(0)).map(drop);
+        let made = Predictor::new(wider, posterior.clone(), Noise::new(0)).map(drop);
         refused(made, "conv.weight is [5, 1, 3, 3] in the model");
     }
     // Without the head, whose parameters are not random.
@@ -364,7 +364,7 @@ fn a_model_with_other_parameters_is_refused_by_the_first_of_them() {
     let group = ParamGroup::from_predicate("conv");
     let point = PointPosterior::of(&trained(1), &group).unwrap();
     let Cnn { conv, norm, .. } = fresh();
-    let made = Predictor::new(Headless { conv, norm }, point, Noise::host(0)).map(drop);
+    let made = Predictor::new(Headless { conv, norm }, point, Noise::new(0)).map(drop);
     refused(made, "head.weight is missing in the model");
 }
 
@@ -391,7 +391,7 @@ fn draws_of_an_ensemble_are_its_members_with_their_own_statistics() {
             let member = ensemble.component(index).unwrap();
             assert_eq!(&outputs(&member.write_mean(fresh()).unwrap()), expected);
         }
-        let predictor = Predictor::new(model, ensemble, Noise::host(1)).unwrap();
+        let predictor = Predictor::new(model, ensemble, Noise::new(1)).unwrap();
         let found = predictor.map_draws(12, outputs).unwrap();
         assert!(found.iter().all(|output| expected.contains(output)));
         assert!(expected.iter().all(|member| found.contains(member)));

@@ -42,7 +42,7 @@ fn point(seed: u64) -> PointPosterior {
 fn obeys_the_laws<P: Posterior>(posterior: &P, name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
-    let noise = Noise::host(11);
+    let noise = Noise::new(11);
     let sampler = posterior.sampler().unwrap();
     let draws = sampler.draws(noise, 9).unwrap();
     assert_eq!(draws.dims(), [9, LEN]);
@@ -111,7 +111,7 @@ fn a_mixture_on_disk_is_the_one_in_memory() {
     obeys_the_laws(&opened, "copy");
     let draws = |mixture: &Mixture| {
         let sampler = mixture.sampler().unwrap();
-        bits(&sampler.draws(Noise::host(2), 20).unwrap())
+        bits(&sampler.draws(Noise::new(2), 20).unwrap())
     };
     assert_eq!(draws(&opened), draws(&held));
     let weights = vector(&normals(3, LEN));
@@ -121,7 +121,7 @@ fn a_mixture_on_disk_is_the_one_in_memory() {
     );
     // Components are read when a draw needs them.
     std::fs::remove_file(path.join("component-1.bpk")).unwrap();
-    let error = opened.sampler().unwrap().draws(Noise::host(2), 20);
+    let error = opened.sampler().unwrap().draws(Noise::new(2), 20);
     assert!(error.unwrap_err().to_string().contains("component-1.bpk"));
 }
 
@@ -130,7 +130,7 @@ fn the_mean_of_a_mixture_is_that_of_its_draws() {
     let members = vec![covariance(1, 1), covariance(2, 5)];
     let mixture = Mixture::new(members, vec![1.0, 3.0]).unwrap();
     const COUNT: usize = 4000;
-    let draws = mixture.sampler().unwrap().draws(Noise::host(4), COUNT);
+    let draws = mixture.sampler().unwrap().draws(Noise::new(4), COUNT);
     let draws = draws.unwrap();
     let average = values(&draws.clone().mean_dim(0).squeeze_dim::<1>(0));
     let deviation = values(&draws.var(0).sqrt().squeeze_dim::<1>(0));
@@ -176,7 +176,7 @@ fn damaged_mixtures_are_refused() {
         let refused = [
             Mixture::<PointPosterior>::load(&path, &device()).map(drop),
             Mixture::<PointPosterior>::open(&path, &device())
-                .and_then(|open| open.sampler()?.draws(Noise::host(0), 30))
+                .and_then(|open| open.sampler()?.draws(Noise::new(0), 30))
                 .map(drop),
         ];
         assert!(refused.iter().all(Result::is_err), "{from} → {to}");

@@ -85,7 +85,7 @@ fn a_predictor_from_files_predicts_as_the_training_did() {
     );
     predictor.posterior().save(&path).unwrap();
 
-    let noise = Noise::host(3);
+    let noise = Noise::new(3);
     let posterior = FactorPosterior::load(&path, &device()).unwrap();
     let read = Predictor::new(Net::new(&device()), posterior.clone(), noise).unwrap();
     let kept = Predictor::new(Net::new(&device()), bayesian.posterior(), noise).unwrap();
@@ -127,8 +127,8 @@ fn batched_draws_are_those_one_by_one() {
     let members = (0..3)
         .map(|seed| PointPosterior::of(&filled(net(), seed, 0.5), &ParamGroup::all()).unwrap());
     let ensemble = Mixture::uniform(members.collect()).unwrap();
-    agrees(Predictor::new(net(), slang, Noise::host(1)).unwrap());
-    agrees(Predictor::new(net(), ensemble, Noise::host(1)).unwrap());
+    agrees(Predictor::new(net(), slang, Noise::new(1)).unwrap());
+    agrees(Predictor::new(net(), ensemble, Noise::new(1)).unwrap());
 
     fn agrees<P: Posterior>(predictor: Predictor<Net, P>) {
         let probabilities = |predictor: &Predictor<Net, P>| {
@@ -152,7 +152,7 @@ fn an_ensemble_averages_its_members() {
         .iter()
         .map(|net| PointPosterior::of(net, &ParamGroup::all()).unwrap());
     let ensemble = Mixture::uniform(members.collect()).unwrap();
-    let predictor = Predictor::new(nets[0].clone(), ensemble, Noise::host(1)).unwrap();
+    let predictor = Predictor::new(nets[0].clone(), ensemble, Noise::new(1)).unwrap();
     let input = batch(5, 2, &device()).0;
     let outputs = predictor
         .map_draws(12, |net: &Net| bits(&net.forward(input.clone())))
@@ -167,7 +167,7 @@ fn an_ensemble_averages_its_members() {
 fn statistics_are_refreshed_for_the_mean() {
     let net = filled(Net::new(&device()), 1, 0.5);
     let posterior = PointPosterior::of(&net, &ParamGroup::all()).unwrap();
-    let predictor = Predictor::new(net.clone(), posterior, Noise::host(1)).unwrap();
+    let predictor = Predictor::new(net.clone(), posterior, Noise::new(1)).unwrap();
     let batches = [1, 2].map(|seed| batch(40, seed, &autodiff()).0);
     let forward = |net: &Net, input: &Tensor<2>| net.forward(input.clone());
     let refreshed = predictor
@@ -191,7 +191,7 @@ fn statistics_of_an_ensemble_are_refreshed_for_every_member() {
     let ensemble = Mixture::uniform(members.collect()).unwrap();
     let batches = [1, 2].map(|seed| batch(40, seed, &autodiff()).0);
     let forward = |net: &Net, input: &Tensor<2>| net.forward(input.clone());
-    let predictor = Predictor::new(nets[0].clone(), ensemble, Noise::host(1)).unwrap();
+    let predictor = Predictor::new(nets[0].clone(), ensemble, Noise::new(1)).unwrap();
     let predictor = predictor
         .with_refreshed_statistics(batches.clone(), forward)
         .unwrap();
@@ -223,7 +223,7 @@ fn statistics_of_an_ensemble_are_refreshed_for_every_member() {
 fn a_posterior_of_another_model_is_refused() {
     let other = LinearConfig::new(2, 2).init(&device());
     let posterior = PointPosterior::of(&other, &ParamGroup::all()).unwrap();
-    let error = Predictor::new(Net::new(&device()), posterior, Noise::host(1)).unwrap_err();
+    let error = Predictor::new(Net::new(&device()), posterior, Noise::new(1)).unwrap_err();
     assert!(error.is_layout(), "{error}");
     // SWAG has no posterior until it has collected iterates.
     let swag =

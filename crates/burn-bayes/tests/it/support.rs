@@ -45,7 +45,7 @@ pub(crate) fn autodiff() -> Device {
 
 /// Standard normals that depend only on the seed.
 pub(crate) fn normals(seed: u64, len: usize) -> Vec<f32> {
-    Noise::host(seed).latent(len)
+    Noise::new(seed).latent(len)
 }
 
 pub(crate) fn vector(values: &[f32]) -> Tensor<1> {

@@ -57,7 +57,7 @@ pub(super) fn digits(data: &Path, seed: u64) -> Result<Task> {
     let all = 0..table.rows();
     let rows = Preprocessor::fit(&config, &table, all.clone())?.dataset(&table, all)?;
     let classes = rows.targets().as_classes().unwrap_or_default();
-    let order = shuffled(rows.rows(), Noise::host(seed));
+    let order = shuffled(rows.rows(), Noise::new(seed));
     let picture = |&row: &usize| {
         let pixels = rows.features().row(row).iter().map(|pixel| pixel / 16.0);
         (pixels.collect(), classes[row] as f64)

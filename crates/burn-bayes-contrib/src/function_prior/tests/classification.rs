@@ -61,7 +61,7 @@ const ROWS: usize = 30;
 /// Inputs whose first coordinate tells the class.
 fn batch() -> Batch {
     let device = autodiff();
-    let inputs = Noise::host(6).latent(3 * ROWS).into_iter().map(f64::from);
+    let inputs = Noise::new(6).latent(3 * ROWS).into_iter().map(f64::from);
     let inputs: Vec<f64> = inputs.collect();
     let class = |row: usize| match inputs[3 * row] {
         x if x < -0.5 => 0,

@@ -75,8 +75,8 @@ fn places(count: usize, shift: f64) -> Vec<f64> {
 fn covered(kernel: &Kernel, seed: u64) -> usize {
     let (train, test) = (places(TRAIN_LEN, 0.5), places(TEST_LEN, 0.3));
     let all = Points::new(1, [train.clone(), test.clone()].concat()).unwrap();
-    let values = kernel.draws(&all, Noise::host(seed), 1).unwrap().remove(0);
-    let noise = Noise::host(seed).fold(9).latent(TRAIN_LEN);
+    let values = kernel.draws(&all, Noise::new(seed), 1).unwrap().remove(0);
+    let noise = Noise::new(seed).fold(9).latent(TRAIN_LEN);
     let targets: Vec<f64> = values
         .iter()
         .zip(noise)

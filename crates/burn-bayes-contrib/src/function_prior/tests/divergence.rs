@@ -10,8 +10,8 @@ fn gaussian(proposal: &Proposal) -> CovarianceParts {
     let mean = proposal.draws[0].weights.clone();
     let [len] = mean.dims();
     let device = mean.device();
-    let factors = Noise::host(21).normal(2 * len, &device);
-    let log_variance = Noise::host(22).normal(len, &device);
+    let factors = Noise::new(21).normal(2 * len, &device);
+    let log_variance = Noise::new(22).normal(len, &device);
     CovarianceParts {
         mean,
         factors: Some(factors.reshape([2, len])),

@@ -32,7 +32,7 @@ fn compared(seed: u64, jitter: f64) -> [Comparison; 2] {
             if row % 2 == 0 { size } else { -size }
         })
         .collect();
-    let noise = Noise::host(seed).fold(1).latent(ROWS);
+    let noise = Noise::new(seed).fold(1).latent(ROWS);
     let curve = |x: f64| (1.5 * x).sin() + 0.3 * x;
     let targets: Vec<f64> = inputs
         .iter()
@@ -52,7 +52,7 @@ fn compared(seed: u64, jitter: f64) -> [Comparison; 2] {
     };
     let layout = super::layout(&net);
     let scale = |index: usize| if index < 2 * HIDDEN { 1.0 } else { 0.2 };
-    let weights = Noise::host(seed)
+    let weights = Noise::new(seed)
         .fold(2)
         .latent(layout.len())
         .into_iter()

@@ -68,7 +68,7 @@ fn data(mean: f64) -> (Vec<f64>, Vec<f64>) {
     let middle = (LEN - 1) as f64 / 2.0;
     let input = |i: usize| mean + (i as f64 - middle) / middle;
     let inputs: Vec<f64> = (0..LEN).map(input).collect();
-    let noise = Noise::host(11).latent(LEN).into_iter().map(f64::from);
+    let noise = Noise::new(11).latent(LEN).into_iter().map(f64::from);
     let targets = inputs
         .iter()
         .zip(noise)

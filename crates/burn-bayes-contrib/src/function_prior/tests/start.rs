@@ -27,7 +27,7 @@ fn weights_in_which_a_model_is_linear_are_solved_for() {
 fn other_weights_stay() {
     let net = Net::new(&autodiff());
     let batch = || {
-        let values = |count: usize| Noise::host(4).latent(count).into_iter().map(f64::from);
+        let values = |count: usize| Noise::new(4).latent(count).into_iter().map(f64::from);
         let [inputs, targets] = [3, OUTPUTS].map(|width| {
             let values: Vec<f64> = values(6 * width).collect();
             tensor(&values, [6, width], &autodiff())
@@ -53,7 +53,7 @@ fn units_lie_over_the_measurement_points() {
     let points = MeasurementPoints::uniform(vec![-2.0], vec![3.0]).unwrap();
     let prior = FunctionPrior::new(Kernel::rbf([LENGTH]), points, 10).unwrap();
     let layer = |seed| {
-        let layer = prior.first_layer(UNITS, Noise::host(seed), &Device::default());
+        let layer = prior.first_layer(UNITS, Noise::new(seed), &Device::default());
         let layer = layer.unwrap();
         let bias = layer.bias.unwrap();
         [
@@ -75,7 +75,7 @@ fn units_lie_over_the_measurement_points() {
         let relative = slope.abs() * LENGTH;
         assert!((0.4999..1.5001).contains(&relative), "{slope}");
     }
-    let error = prior.first_layer(0, Noise::host(1), &Device::default());
+    let error = prior.first_layer(0, Noise::new(1), &Device::default());
     assert!(error.unwrap_err().is_config());
 }
 
@@ -88,7 +88,7 @@ fn sines_have_the_frequencies_of_the_kernel() {
     let of = |kernel: &str| {
         FunctionPrior::new(kernel.parse().unwrap(), points.clone(), 10)
             .unwrap()
-            .sine_layer(UNITS, Noise::host(1), &Device::default())
+            .sine_layer(UNITS, Noise::new(1), &Device::default())
     };
     let layer = of("3*periodic(1.7,0.6)").unwrap();
     let [frequencies, phases] = [

@@ -28,7 +28,7 @@ fn kernels() -> Vec<Kernel> {
 }
 
 fn points(seed: u64, count: usize, width: usize) -> Points {
-    let normals = Noise::host(seed).latent(count * width);
+    let normals = Noise::new(seed).latent(count * width);
     Points::new(width, normals.into_iter().map(f64::from).collect()).unwrap()
 }
 
@@ -69,7 +69,7 @@ fn cosines_of_the_frequencies_have_the_mean_of_the_kernel() {
     ] {
         let kernel: Kernel = text.parse().unwrap();
         let frequencies = (0..20_000).map(|at| {
-            let noise = Noise::host(3).fold(at);
+            let noise = Noise::new(3).fold(at);
             kernel.frequency(2, noise).unwrap()
         });
         let frequencies: Vec<Vec<f64>> = frequencies.collect();
@@ -90,7 +90,7 @@ fn cosines_of_the_frequencies_have_the_mean_of_the_kernel() {
 fn kernels_that_depend_on_the_place_have_no_frequencies() {
     for text in ["linear(1)", "rbf(1) + arc_cosine0(1)", "2*arc_cosine1(1)"] {
         let kernel: Kernel = text.parse().unwrap();
-        let error = kernel.frequency(1, Noise::host(0)).unwrap_err();
+        let error = kernel.frequency(1, Noise::new(0)).unwrap_err();
         assert!(error.to_string().contains("no frequencies"), "{error}");
     }
 }
@@ -281,7 +281,7 @@ proptest! {
     fn gradients_are_finite_differences(seed in 0_u64..1000) {
         let count = 6;
         let points = points(seed, count, 2);
-        let normals = Noise::host(seed).fold(1).latent(count * count);
+        let normals = Noise::new(seed).fold(1).latent(count * count);
         let weights = SquareMatrix::from_fn(count, |i, j| {
             f64::from(normals[i.max(j) * count + i.min(j)])
         });

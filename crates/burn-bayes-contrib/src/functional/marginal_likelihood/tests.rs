@@ -31,10 +31,10 @@ fn no_search_of_scikit_learn_is_better() {
 fn the_parameters_of_drawn_functions_are_found() {
     let points = Points::new(1, (0..400).map(|i| 0.05 * f64::from(i)).collect()).unwrap();
     let truth = Kernel::constant(4.0) * Kernel::rbf([0.7]);
-    let draws = truth.draws(&points, Noise::host(2), 2).unwrap();
+    let draws = truth.draws(&points, Noise::new(2), 2).unwrap();
     let noise: Vec<f64> = draws[0]
         .iter()
-        .zip(Noise::host(3).latent(points.len()))
+        .zip(Noise::new(3).latent(points.len()))
         .map(|(value, normal)| value + 0.3 * f64::from(normal))
         .collect();
     let start = Kernel::constant(1.0) * Kernel::rbf([2.0]);

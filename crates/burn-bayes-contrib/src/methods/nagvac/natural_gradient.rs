@@ -214,7 +214,7 @@ mod tests {
     }
 
     fn values(seed: u64, len: usize) -> Vec<f64> {
-        let noise = burn_bayes::Noise::host(seed).normal(len, &Device::default());
+        let noise = burn_bayes::Noise::new(seed).normal(len, &Device::default());
         noise.into_data().iter::<f64>().collect()
     }
 

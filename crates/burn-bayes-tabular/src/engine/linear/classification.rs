@@ -42,7 +42,7 @@ impl Design<'_> {
     ) -> Result<(DenseGaussian, Option<Parts>)> {
         let mut gaussian = self.mode()?;
         let converged = CONVERGED * self.len() as f64;
-        let noise = Noise::host(seed).fold(DRAWS);
+        let noise = Noise::new(seed).fold(DRAWS);
         let (form, rank) = match family {
             None => return Ok((gaussian, None)),
             Some(Family::LowRank(form, rank)) => (form, rank),
@@ -419,7 +419,7 @@ mod tests {
         // At the fixed point the expected gradient vanishes: the step is small in units of the deviations, also with
         // other draws.
         let spread = Spread::full(&gaussian);
-        let other = Noise::host(1).fold(DRAWS);
+        let other = Noise::new(1).fold(DRAWS);
         let (again, _) = design.refined(&gaussian, &spread, other).unwrap();
         let pairs = again
             .mean()
@@ -488,7 +488,7 @@ mod tests {
             let found = design.classification(Some(family), 0).unwrap();
             let (gaussian, parts) = (found.0, found.1.unwrap());
             let spread = Spread::new(form, &parts.factors, &parts.diagonal).unwrap();
-            let other = Noise::host(1).fold(DRAWS);
+            let other = Noise::new(1).fold(DRAWS);
             let (_, change) = design.refined(&gaussian, &spread, other).unwrap();
             // Up to this excess, the verdict on a fit is to trust it.
             assert!(change < 0.05 * design.len() as f64, "{form:?}: {change}");

@@ -51,7 +51,7 @@ mod tests {
 
     /// Columns that are almost the same but for their scale, and targets.
     fn regression() -> (Vec<f64>, Vec<f64>, TrainingSet) {
-        let normals = |stream, count| Noise::host(5).row(stream).latent(count);
+        let normals = |stream, count| Noise::new(5).row(stream).latent(count);
         let common = normals(0, ROWS);
         let own = normals(1, ROWS * WIDTH);
         let values = (0..ROWS * WIDTH).map(|at| {

@@ -346,7 +346,7 @@ mod testing {
     pub(super) const WIDTH: usize = 3;
 
     pub(super) fn normals(stream: u64, count: usize) -> Vec<f64> {
-        let values = Noise::host(7).row(stream).latent(count);
+        let values = Noise::new(7).row(stream).latent(count);
         values.into_iter().map(f64::from).collect()
     }
 

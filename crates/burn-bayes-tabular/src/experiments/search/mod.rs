@@ -98,7 +98,7 @@ impl Search {
     /// # Errors
     /// If a range does not fit its setting.
     pub fn settings(&self, trial: usize) -> Result<FitSettings> {
-        let noise = Noise::host(self.seed).fold(TRIALS).fold(trial as u64);
+        let noise = Noise::new(self.seed).fold(TRIALS).fold(trial as u64);
         self.ranges.draw(&self.base, noise)
     }
 

@@ -77,7 +77,7 @@ impl Ranges {
                  [0.001, 0.1] }}`"
             ))
         })?;
-        let drawn = ranges.draw(base, Noise::host(0));
+        let drawn = ranges.draw(base, Noise::new(0));
         drawn.map_err(|failure| TabularError::Usage(format!("{path_shown}: {failure}")))?;
         Ok(ranges)
     }
@@ -184,7 +184,7 @@ mod tests {
             ..FitSettings::default()
         };
         let drawn: Vec<_> = (0..400)
-            .map(|seed| ranges.draw(&base, Noise::host(seed)).unwrap())
+            .map(|seed| ranges.draw(&base, Noise::new(seed)).unwrap())
             .collect();
         let share = |is: &dyn Fn(&FitSettings) -> bool| {
             drawn.iter().filter(|settings| is(settings)).count() as f64 / 400.0
@@ -208,7 +208,7 @@ mod tests {
             assert!((0.5..=0.9).contains(&settings.momentum));
             assert_eq!(settings.epochs, Some(7));
         }
-        assert_eq!(ranges.draw(&base, Noise::host(5)).unwrap(), drawn[5]);
+        assert_eq!(ranges.draw(&base, Noise::new(5)).unwrap(), drawn[5]);
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
             ("method = { choice = [\"vifer\"] }", "method"),
         ] {
             let failure = ranges(text)
-                .draw(&FitSettings::default(), Noise::host(0))
+                .draw(&FitSettings::default(), Noise::new(0))
                 .unwrap_err();
             assert!(
                 matches!(failure, TabularError::Setting { .. }),
@@ -250,7 +250,7 @@ mod tests {
                 ranges.names().any(|name| name == "prior_precision"),
                 "{method}"
             );
-            let drawn = ranges.draw(&base, Noise::host(1)).unwrap();
+            let drawn = ranges.draw(&base, Noise::new(1)).unwrap();
             assert_ne!(drawn, base);
         }
     }
@@ -264,7 +264,7 @@ mod tests {
             };
             let drawn = |weights: usize| -> Vec<FitSettings> {
                 let ranges = Ranges::of_method(method, weights).unwrap();
-                let draw = |seed| ranges.draw(&base, Noise::host(seed)).unwrap();
+                let draw = |seed| ranges.draw(&base, Noise::new(seed)).unwrap();
                 (0..40).map(draw).collect()
             };
             let (many, few) = (drawn(1000), drawn(4));

@@ -90,7 +90,7 @@ impl NormalDesign {
     fn design(&self, seed: u64) -> Result<Design> {
         expect_at_most("rows", self.rows, MOST_VALUES)?;
         expect_at_most("features", self.features, MOST_VALUES / self.rows)?;
-        let values = Noise::host(seed)
+        let values = Noise::new(seed)
             .fold(FEATURES)
             .latent(self.rows * self.features);
         let values = values.into_iter().map(f64::from).collect();

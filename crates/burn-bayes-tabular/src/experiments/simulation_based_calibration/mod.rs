@@ -168,7 +168,7 @@ mod tests {
     /// The check of a method on three columns with this correlation.
     fn check(method: Method, correlation: f64) -> Check {
         const ROWS: usize = 40;
-        let normals = burn_bayes::Noise::host(2).latent(4 * ROWS);
+        let normals = burn_bayes::Noise::new(2).latent(4 * ROWS);
         let own = (1.0 - correlation).sqrt();
         let values = normals.chunks(4).flat_map(|z| {
             let common = correlation.sqrt() * f64::from(z[3]);

@@ -39,7 +39,7 @@ impl Quantities {
     pub(super) fn new(design: &Design, settings: &FitSettings) -> Self {
         let examples: Vec<&[f32]> = design.rows.examples().map(|(row, _)| row).collect();
         let width = design.features();
-        let noise = Noise::host(settings.seed).fold(MIXED);
+        let noise = Noise::new(settings.seed).fold(MIXED);
         let mixed = (0..(ROWS * width) as u64).map(|index| {
             let row = noise.row(index).uniform() * examples.len() as f64;
             examples[row as usize][index as usize % width]
@@ -134,7 +134,7 @@ mod tests {
             ..FitSettings::default()
         };
         let quantities = Quantities::new(&design, &settings);
-        let network = prior_draw(&design.rows, &settings, Noise::host(1)).unwrap();
+        let network = prior_draw(&design.rows, &settings, Noise::new(1)).unwrap();
         let values = quantities.on(&design.rows, &settings).unwrap()(&network);
         assert_eq!(values.len(), quantities.names().len());
         (quantities.names().to_vec(), values)

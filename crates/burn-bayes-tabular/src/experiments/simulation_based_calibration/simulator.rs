@@ -100,7 +100,7 @@ impl Simulator {
     /// # Errors
     /// If the fit fails for any other reason.
     pub fn ranks(&self, simulation: u64) -> Result<Option<Vec<usize>>> {
-        let noise = Noise::host(self.settings.seed).fold(SIMULATIONS);
+        let noise = Noise::new(self.settings.seed).fold(SIMULATIONS);
         let noise = noise.row(simulation);
         let truth = prior_draw(&self.rows, &self.settings, noise.fold(WEIGHTS))?;
         let data = self.simulated(&truth, noise.fold(NOISE))?;

@@ -221,19 +221,19 @@ pub(super) const METHODS: &[(&str, Method)] = &[
         let members = problem.plain.iter();
         let members = members.map(|net| PointPosterior::of(net, &ParamGroup::all()));
         let mixture = Mixture::uniform(members.collect::<Result<Vec<_>>>()?)?;
-        let predictor = Predictor::new(problem.net.valid(), mixture, Noise::host(problem.seed))?;
+        let predictor = Predictor::new(problem.net.valid(), mixture, Noise::new(problem.seed))?;
         Ok(Fit::unjudged(problem.averaged(&predictor)?))
     }),
     ("laplace", |problem| {
         let (net, posterior) = problem.laplace()?;
-        let predictor = Predictor::new(net, posterior, Noise::host(problem.seed))?;
+        let predictor = Predictor::new(net, posterior, Noise::new(problem.seed))?;
         Ok(Fit::unjudged(problem.averaged(&predictor)?))
     }),
     ("laplace-linearized", |problem| {
         let (net, posterior) = problem.laplace()?;
         let linearized = Linearized::new(net, posterior)?;
         let batch = problem.test.all(&device());
-        let noise = Noise::host(problem.seed);
+        let noise = Noise::new(problem.seed);
         let logits = linearized.draws(&batch.inputs, noise, DRAWS)?;
         let classes = batch.classes.unsqueeze_dims::<3>(&[0, 2]);
         let classes = classes.repeat_dim(0, DRAWS);

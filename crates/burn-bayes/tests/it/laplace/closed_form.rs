@@ -215,11 +215,11 @@ fn a_predictor_has_the_same_closed_form() {
     let inputs = inputs(1);
     let posterior = posterior(&net, FormKind::Covariance, 0.01);
     let linearized = Linearized::new(net.clone(), posterior.clone()).unwrap();
-    let predictor = Predictor::new(net, posterior, Noise::host(1)).unwrap();
+    let predictor = Predictor::new(net, posterior, Noise::new(1)).unwrap();
     let found = predictor.linearized().unwrap().outputs(&inputs).unwrap();
     let expected = linearized.outputs(&inputs).unwrap();
     assert_eq!(values(&found.variance), values(&expected.variance));
-    let draws = linearized.draws(&inputs, Noise::host(2), 4000).unwrap();
+    let draws = linearized.draws(&inputs, Noise::new(2), 4000).unwrap();
     let variances = values(&draws.var(0).reshape([2 * ROWS]).to_device(&device()));
     let scales = values(&expected.variance);
     // The relative standard error of a variance of 4000 draws is √(2/4000) = .022.
