@@ -41,11 +41,6 @@ pub(crate) fn catch_interruptions() -> Result<()> {
     caught(ctrlc::try_set_handler(|| end()))
 }
 
-/// From now on an interruption ends the process, which works for another one that has all to say.
-pub(crate) fn end_quietly() -> Result<()> {
-    caught(ctrlc::try_set_handler(|| process::exit(INTERRUPTED.into())))
-}
-
 /// Ends the process after an interruption.
 pub(crate) fn end() -> ! {
     // Who comes second waits here for the first one.
@@ -97,9 +92,5 @@ impl Progress for Lines {
         tell(format_args!(
             "{name} {done}/{waiting}: {key}: {seconds:.1} s"
         ));
-    }
-
-    fn warn(&self, warning: &str) {
-        tell(warning);
     }
 }

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use burn_bayes_tabular::error::{Result, TabularError};
 
 pub(crate) use burn_bayes_tabular::experiments::jobs::{Job, Key};
@@ -85,7 +83,7 @@ impl Column {
 }
 
 /// How much to compute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effort {
     /// The papers' settings.
     Full,
@@ -104,7 +102,7 @@ impl Effort {
 }
 
 /// Where and how much.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) data: PathBuf,
     pub(crate) effort: Effort,

@@ -49,7 +49,7 @@ use clap::{Args, Parser, Subcommand};
 
 use console::tell;
 use experiment::Effort;
-use run::{ExperimentTask, Request};
+use run::Request;
 
 /// A step of a small network makes some hundred small tensors: this allocator takes a fifth off it.
 #[global_allocator]
@@ -67,9 +67,6 @@ struct Program {
 
 #[derive(Debug, Subcommand)]
 enum Inner {
-    /// Compute jobs for another process
-    #[command(hide = true)]
-    Worker,
     /// List the data sets, or download one and verify its files by SHA-256
     Fetch {
         /// Name of a data set [default: list all]
@@ -182,10 +179,6 @@ fn main() -> ExitCode {
 /// The findings that did not hold.
 fn run(program: Program) -> Result<Vec<String>> {
     match program.inner {
-        Some(Inner::Worker) => {
-            console::end_quietly()?;
-            jobs::serve::<ExperimentTask>().map(|()| Vec::new())
-        }
         Some(Inner::Fetch { set, data, mirror }) => {
             let mirror = mirror.or_else(|| std::env::var("BURN_BAYES_MIRROR").ok());
             let mirror = mirror.filter(|address| !address.is_empty());

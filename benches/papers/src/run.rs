@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use burn_bayes_tabular::distinct::distinct;
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::experiments::jobs::{self, Job, ResultCache, Task, WorkerPool};
+use burn_bayes_tabular::experiments::jobs::{self, ResultCache};
 use burn_bayes_tabular::files::{make_folder, write_whole};
 use burn_bayes_tabular::settings::refused;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::console::{Lines, command_line, print, print_json, tell};
 use crate::experiment::{Context, Effort, Experiment};
@@ -206,19 +206,15 @@ fn ways_to(path: &str) -> String {
 /// Computes what is not known of an experiment, and writes down all that is known now; nothing if no job
 /// is wanted.
 fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Option<Outcome>> {
-    let task = ExperimentTask {
-        experiment: experiment.name.into(),
-        context: Context {
-            data: request.data.clone(),
-            effort: request.effort,
-            only: request.only.clone(),
-        },
+    let context = Context {
+        data: request.data.clone(),
+        effort: request.effort,
+        only: request.only.clone(),
     };
-    let jobs = (experiment.jobs)(&task.context)?;
+    let jobs = (experiment.jobs)(&context)?;
     let order: Vec<_> = jobs.iter().map(|job| job.key.clone()).collect();
-    let (wanted, others): (Vec<_>, Vec<_>) = jobs
-        .into_iter()
-        .partition(|job| task.context.wants(&job.key));
+    let (wanted, others): (Vec<_>, Vec<_>) =
+        jobs.into_iter().partition(|job| context.wants(&job.key));
     if wanted.is_empty() {
         return Ok(None);
     }
@@ -226,9 +222,8 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Optio
     make_folder(&folder)?;
     let cache = ResultCache::open(&folder.join("cells.jsonl"))?;
     let command = command_line(&arguments(experiment, request));
-    let pool = WorkerPool::processes(request.threads);
     let lines = Lines::of(experiment.name);
-    let mut records = jobs::run(&task, &wanted, &cache, &pool, &lines)?;
+    let mut records = jobs::run(&wanted, &cache, request.threads, &lines)?;
     records.extend(others.iter().filter_map(|job| cache.find(job).cloned()));
     records.sort_by_cached_key(|record| order.iter().position(|key| *key == record.key));
     let published = experiment.published()?;
@@ -253,24 +248,6 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Optio
     }))
 }
 
-/// The jobs of an experiment, as another process makes them.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct ExperimentTask {
-    experiment: String,
-    context: Context,
-}
-
-impl Task for ExperimentTask {
-    fn jobs(&self) -> Result<Vec<Job>> {
-        let experiments = chosen(std::slice::from_ref(&self.experiment))?;
-        let jobs = experiments
-            .into_iter()
-            .map(|experiment| (experiment.jobs)(&self.context));
-        let jobs = jobs.collect::<Result<Vec<_>>>()?.into_iter().flatten();
-        Ok(jobs.filter(|job| self.context.wants(&job.key)).collect())
-    }
-}
-
 /// The arguments of the command for this experiment alone.
 fn arguments(experiment: &Experiment, request: &Request) -> Vec<OsString> {
     let option = |name: &str, value: &OsStr| {
@@ -293,6 +270,8 @@ fn arguments(experiment: &Experiment, request: &Request) -> Vec<OsString> {
 
 #[cfg(test)]
 mod tests {
+    use burn_bayes_tabular::experiments::jobs::Job;
+
     use super::*;
 
     #[test]

@@ -22,11 +22,6 @@ pub(crate) fn catch() -> Result<()> {
     caught(ctrlc::try_set_handler(interrupt))
 }
 
-/// Installs the handler of a worker, which prints nothing and has no files to remove.
-pub(crate) fn catch_in_worker() -> Result<()> {
-    caught(ctrlc::try_set_handler(|| process::exit(INTERRUPTED.into())))
-}
-
 /// From now on, the first interruption only requests a stop; a second one ends the process.
 pub(crate) fn postpone() -> Result<()> {
     IS_POSTPONED.store(true, Ordering::Relaxed);

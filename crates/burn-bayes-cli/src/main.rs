@@ -50,11 +50,7 @@ fn main() -> ExitCode {
     let matches = Program::command().get_matches();
     let program = Program::from_arg_matches(&matches);
     let program = program.unwrap_or_else(|error| error.format(&mut Program::command()).exit());
-    let caught = match program.command {
-        Command::Worker => interruption::catch_in_worker(),
-        _ => interruption::catch(),
-    };
-    match caught.and_then(|()| program.command.run()) {
+    match interruption::catch().and_then(|()| program.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader closed the pipe, which is not an error.
         Err(TabularError::System(error)) if error.kind() == ErrorKind::BrokenPipe => {

@@ -53,17 +53,6 @@ impl TabularError {
             Self::Interrupted(_) => INTERRUPTED,
         }
     }
-
-    /// The error of another process, from its exit code.
-    pub(crate) fn with_code(code: u8, message: String) -> Self {
-        match code {
-            2 => Self::Usage(message),
-            3 => Self::Data(message),
-            4 => Self::Numerical(message),
-            INTERRUPTED => Self::Interrupted(message),
-            _ => Self::System(io::Error::other(message)),
-        }
-    }
 }
 
 impl From<DataError> for TabularError {

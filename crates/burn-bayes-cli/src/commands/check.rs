@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
-use burn_bayes_tabular::experiments::FitsTask;
-use burn_bayes_tabular::experiments::jobs::{self, ResultCache};
+use burn_bayes_tabular::experiments::jobs::{self, ResultCache, threads};
 use burn_bayes_tabular::experiments::simulation_based_calibration::{
-    Check, CheckReport, Design, DesignSource, NormalDesign, Simulations,
+    Check, CheckReport, Design, NormalDesign, Simulations,
 };
 use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::settings::{Config, DataSettings, refused};
@@ -61,20 +60,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .settings
         .refuse(OF_ONE_RUN.into_iter().chain(REFUSED))?;
     let mut config = arguments.settings.unchecked_config()?;
-    let (source, design) = arguments.design(&mut config)?;
+    let design = arguments.design(&mut config)?;
     let fit = &config.fit;
     let simulations = Simulations::new(
-        source,
         fit.clone(),
         arguments.simulations,
         arguments.posterior_draws,
     )?;
-    let jobs = simulations.of_design(&design)?;
-    let pool = super::worker_pool(arguments.jobs.threads, &config, None);
+    let jobs = simulations.jobs(&design)?;
     let cache = ResultCache::begin(&arguments.out, "simulations.jsonl", arguments.jobs.resume)?;
     let shown = Fits::of("check", arguments.jobs.resume).quietly();
-    let task = FitsTask::Check(simulations.clone());
-    let records = jobs::run(&task, &jobs, &cache, &pool, &shown)?;
+    let records = jobs::run(&jobs, &cache, threads(arguments.jobs.threads), &shown)?;
     let check = simulations.check(&design, &records)?;
     let subtitle = format!(
         "{} simulations of {} rows and {} features, with {} posterior draws each",
@@ -111,7 +107,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 impl Arguments {
     /// The rows of the data file, or else generated ones.
-    fn design(&self, config: &mut Config) -> Result<(DesignSource, Design)> {
+    fn design(&self, config: &mut Config) -> Result<Design> {
         let sizes = [
             ("rows", self.rows),
             ("features", self.features),
@@ -119,21 +115,20 @@ impl Arguments {
         ];
         if config.data == DataSettings::default() {
             config.fit.validate()?;
-            let source = DesignSource::Normal(NormalDesign {
+            let normal = NormalDesign {
                 rows: self.rows.unwrap_or(100),
                 features: self.features.unwrap_or(5),
                 classes: self.classes,
-            });
-            let design = source.design(config.fit.seed)?;
-            return Ok((source, design));
+            };
+            return normal.design(config.fit.seed);
         }
         if let Some((name, _)) = sizes.iter().find(|(_, size)| size.is_some()) {
             return Err(refused(name, "is for generated rows, without a data file"));
         }
         config.validate()?;
+        // No row of a simulation is held out.
         config.data.validation = 0.0;
-        let design = super::prepared(config)?.into();
-        Ok((DesignSource::File(config.data.clone()), design))
+        Ok(super::prepared(config)?.into())
     }
 }
 

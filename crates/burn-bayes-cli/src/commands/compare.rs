@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
-use burn_bayes_tabular::experiments::FitsTask;
 use burn_bayes_tabular::experiments::comparison::{Comparison, Runs};
-use burn_bayes_tabular::experiments::jobs::{self, ResultCache};
+use burn_bayes_tabular::experiments::jobs::{self, ResultCache, threads};
 use burn_bayes_tabular::rows::SplitTable;
 use burn_bayes_tabular::settings::{Config, Method};
 use clap::Args;
@@ -84,14 +83,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let rows = SplitTable::deal(table, data, fit.seed)?;
     let (fits, positive) = runs.of_rows(&rows)?;
     let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.jobs.resume)?;
-    let pool = super::worker_pool(
-        arguments.jobs.threads,
-        runs.config(),
-        arguments.predict.as_deref(),
-    );
     let shown = Fits::of("compare", arguments.jobs.resume);
-    let task = FitsTask::Compare(runs.clone());
-    let records = jobs::run(&task, &fits, &cache, &pool, &shown)?;
+    let records = jobs::run(&fits, &cache, threads(arguments.jobs.threads), &shown)?;
     let positive = positive.as_deref();
     let comparison = Comparison::of(command_line(), positive, runs.methods(), &records)?
         .with_intervals(&runs, &rows, &records)?;

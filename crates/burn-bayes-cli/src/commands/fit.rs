@@ -8,7 +8,6 @@ use std::time::Instant;
 use burn_bayes_data::OneOrSeveral;
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::engine::{EpochRecord, Observer, TrainedModel};
-use burn_bayes_tabular::experiments::FitsTask;
 use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::run::{EnsembleFit, FinishedFit, FolderFit, RunFolder, Start, TrainedRun};
 use burn_bayes_tabular::settings::{Config, FitSettings, refused};
@@ -61,13 +60,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             finished(fit)?
         }
         _ => {
-            let pool = super::worker_pool(arguments.threads, &config, None);
             let fit = EnsembleFit::new(&arguments.out, config, rows, start)?;
             tell_notes(arguments, fit.settings(), fit.scored_rows());
             interruption::continue_by(fit.continuation());
-            if arguments.threads.is_some_and(|threads| threads.get() > 1) {
+            if let Some(threads) = arguments.threads.filter(|threads| threads.get() > 1) {
                 let shown = Fits::continued_by("fit", fit.continuation());
-                fit.fit_in_parallel(FitsTask::Members, &pool, &shown)?;
+                fit.fit_in_parallel(threads.get(), &shown)?;
             }
             finished_ensemble(fit)?
         }

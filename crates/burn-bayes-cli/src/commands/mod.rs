@@ -12,18 +12,15 @@ mod predict;
 mod tune;
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::{Args, Subcommand};
 
 use crate::console::{Counter, busy, command_line, tell, warn};
 use crate::interruption;
-use crate::settings::with_options;
 use burn_bayes_data::Table;
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::experiments::FitsTask;
-use burn_bayes_tabular::experiments::jobs::{self, Progress, Record, WorkerPool, threads};
+use burn_bayes_tabular::experiments::jobs::{Progress, Record};
 use burn_bayes_tabular::rows::{InferredTask, PreparedRows, SplitTable, read_table, warnings};
 use burn_bayes_tabular::run::{Run, RunFolder};
 use burn_bayes_tabular::settings::{Config, DeviceName};
@@ -51,9 +48,6 @@ pub(crate) enum Command {
     Data(data::Arguments),
     /// Print a shell completion script
     Completions(completions::Arguments),
-    /// Run fits for another process
-    #[command(hide = true)]
-    Worker,
 }
 
 impl Command {
@@ -70,7 +64,6 @@ impl Command {
             Self::Check(arguments) => check::run(&arguments),
             Self::Data(arguments) => data::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
-            Self::Worker => jobs::serve::<FitsTask>(),
         }
     }
 }
@@ -89,7 +82,7 @@ struct JobFlags {
     /// Resume from the finished fits in the folder
     #[arg(long)]
     resume: bool,
-    /// Number of fits at the same time, each in its own process [default: the number of processors]
+    /// Number of fits at the same time [default: the number of processors]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
@@ -195,19 +188,5 @@ impl Progress for Fits {
             }
             None => {}
         }
-    }
-
-    fn warn(&self, warning: &str) {
-        warn(with_options(warning));
-    }
-}
-
-/// The workers of a command: processes, but threads on a GPU, where each process would need its own memory.
-/// `further` is a file that they read besides the data.
-fn worker_pool(asked: Option<NonZeroUsize>, config: &Config, further: Option<&Path>) -> WorkerPool {
-    let data = config.data.path.iter().map(PathBuf::as_path);
-    match config.fit.device.is_host() {
-        true => WorkerPool::of_files(threads(asked), data.chain(further)),
-        false => WorkerPool::threads(threads(asked)),
     }
 }

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
-use burn_bayes_tabular::experiments::FitsTask;
-use burn_bayes_tabular::experiments::jobs::ResultCache;
+use burn_bayes_tabular::experiments::jobs::{ResultCache, threads};
 use burn_bayes_tabular::experiments::search::{Ranges, Tuned, Tuning};
 use burn_bayes_tabular::report::number;
 use clap::Args;
@@ -47,7 +46,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let ranges = arguments.ranges.as_deref();
     let ranges = ranges.map(|path| Ranges::read(path, &config.fit));
     let ranges = ranges.transpose()?;
-    let pool = super::worker_pool(arguments.jobs.threads, &config, None);
     let rows = super::dealt(&mut config)?;
     let tuning = Tuning::new(config, &rows, arguments.folds)?;
     let ranges = ranges.map_or_else(|| tuning.default_ranges(), Ok)?;
@@ -57,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let search = tuning.search(ranges, arguments.trials, arguments.survivors)?;
     let cache = ResultCache::begin(&arguments.out, "trials.jsonl", arguments.jobs.resume)?;
     let shown = Fits::of("tune", arguments.jobs.resume);
-    let tuned = tuning.run(&search, FitsTask::Tune, &cache, &pool, &shown)?;
+    let tuned = tuning.run(&search, &cache, threads(arguments.jobs.threads), &shown)?;
     tuned.write(&arguments.out)?;
     tuned.write_leaderboard(&arguments.out, &command_line())?;
     let file = arguments.out.join("config.toml").display().to_string();

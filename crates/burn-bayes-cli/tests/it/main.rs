@@ -18,9 +18,9 @@ mod search;
 mod several_targets;
 #[cfg(unix)]
 mod signals;
+mod threads;
 #[cfg(unix)]
 mod unwritable;
-mod workers;
 mod workplace;
 
 use assert_cmd::Command;

@@ -1,58 +1,27 @@
 //! The fits of the members of an ensemble as jobs, several at the same time.
 
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
-use super::jobs::{self, Computed, Job, Key, Progress, ResultCache, Task, WorkerPool};
+use super::jobs::{self, Computed, Job, Key, Progress, ResultCache};
 use crate::engine::Unobserved;
 use crate::error::Result;
 use crate::files::write_whole;
-use crate::rows::{PreparedRows, SplitTable, read_table};
-use crate::run::{EnsembleFit, MemberFits, RunFolder};
-use crate::settings::Config;
-
-/// The fits of members, from which a worker process creates the same jobs.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Members {
-    folder: PathBuf,
-    config: Config,
-}
-
-impl Members {
-    /// The fits, on the rows of the data file.
-    pub(super) fn jobs(&self) -> Result<Vec<Job>> {
-        let Config { data, fit } = &self.config;
-        let rows = SplitTable::deal(read_table(data)?, data, fit.seed)?;
-        let rows = PreparedRows::prepare(rows, data)?;
-        let folder = RunFolder::open(&self.folder)?;
-        of_fits(&MemberFits::new(folder, self.config.clone(), rows)?.into())
-    }
-}
+use crate::run::{EnsembleFit, MemberFits};
 
 impl EnsembleFit {
-    /// Fits all members that are not finished, several at the same time. Worker processes create the same jobs from
-    /// `task`.
+    /// Fits all members that are not finished, several at the same time.
     ///
     /// # Errors
     /// The first error of a fit, after which no further one is started.
-    pub fn fit_in_parallel<T: Task>(
-        &self,
-        task: impl FnOnce(Members) -> T,
-        pool: &WorkerPool,
-        progress: &dyn Progress,
-    ) -> Result<()> {
-        let task = task(Members {
-            folder: self.folder.path().into(),
-            config: self.fits.config.clone(),
-        });
+    pub fn fit_in_parallel(&self, threads: usize, progress: &dyn Progress) -> Result<()> {
         let jobs = of_fits(&self.fits)?;
         // The members' folders say what is finished; the list of jobs starts empty.
         let list = self.folder.members_file();
         write_whole(&list, b"")?;
-        jobs::run(&task, &jobs, &ResultCache::open(&list)?, pool, progress)?;
+        jobs::run(&jobs, &ResultCache::open(&list)?, threads, progress)?;
         Ok(fs::remove_file(&list)?)
     }
 }

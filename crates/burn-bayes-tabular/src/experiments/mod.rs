@@ -6,7 +6,3 @@ pub mod search;
 pub mod simulation_based_calibration;
 
 mod members;
-mod tasks;
-
-pub use members::Members;
-pub use tasks::FitsTask;

@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use burn_bayes_data::{CsvReader, KFold, Preprocessor};
-use serde::{Deserialize, Serialize};
 
 use super::measures;
 use crate::distinct::distinct;
 use crate::error::Result;
 use crate::experiments::jobs::{Computed, Job, Key};
 use crate::experiments::search::{Fold, FoldFit, NewTable};
-use crate::rows::{SplitTable, read_table};
+use crate::rows::SplitTable;
 use crate::settings::{
     Config, FitSettings, Method, MissingName, TaskName, expect_at_most, refused,
 };
@@ -20,7 +19,7 @@ use crate::settings::{
 const MAX_REPEATS: usize = 10_000;
 
 /// The fits of a comparison: every method on every fold, with a random re-split for every repeat.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Runs {
     config: Config,
     methods: Vec<Method>,
@@ -32,7 +31,7 @@ pub struct Runs {
 }
 
 /// New rows that get prediction intervals.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct NewRowsRequest {
     path: PathBuf,
     /// The level of the intervals.
@@ -162,13 +161,6 @@ impl Runs {
             }
         }
         Ok((jobs, positive))
-    }
-
-    /// The fits, on the rows of the data file.
-    pub(crate) fn jobs(&self) -> Result<Vec<Job>> {
-        let Config { data, fit } = &self.config;
-        let rows = SplitTable::deal(read_table(data)?, data, fit.seed)?;
-        Ok(self.of_rows(&rows)?.0)
     }
 }
 

@@ -1,11 +1,10 @@
 //! Independent jobs with cached results.
 //!
-//! The result of a job depends only on its settings and data. Jobs run in parallel, each in its own
-//! process. An interrupted list of jobs resumes from the finished ones, with the same results.
+//! The result of a job depends only on its settings and data. Jobs run in parallel, each on its own
+//! thread. An interrupted list of jobs resumes from the finished ones, with the same results.
 
 mod result_cache;
 mod runner;
-mod workers;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -19,7 +18,6 @@ use crate::scores::Measures;
 
 pub use result_cache::{Record, ResultCache};
 pub use runner::{Progress, run};
-pub use workers::{Task, WorkerPool, serve};
 
 /// The number of threads; by default the number of processors.
 pub fn threads(asked: Option<NonZeroUsize>) -> usize {

@@ -3,8 +3,7 @@
 use crate::error::Result;
 use crate::parallel;
 
-use super::workers::{Task, Workers};
-use super::{Job, Record, ResultCache, WorkerPool};
+use super::{Job, Record, ResultCache};
 
 /// Receives the progress of a list of jobs, from any thread.
 pub trait Progress: Sync {
@@ -17,36 +16,29 @@ pub trait Progress: Sync {
     fn done(&self, record: &Record) {
         let _ = record;
     }
-
-    /// Called with warnings.
-    fn warn(&self, warning: &str) {
-        let _ = warning;
-    }
 }
 
 /// Ignores all progress.
 impl Progress for () {}
 
-/// The results of all jobs, in order. Worker processes create the same jobs from `task`.
+/// The results of all jobs, in order; `threads` are computed at the same time.
 ///
 /// # Errors
 ///
 /// The first error of a job, after which no further job is started.
 pub fn run(
-    task: &impl Task,
     jobs: &[Job],
     cache: &ResultCache,
-    pool: &WorkerPool,
+    threads: usize,
     progress: &dyn Progress,
 ) -> Result<Vec<Record>> {
     let known: Vec<_> = jobs.iter().map(|job| cache.find(job)).collect();
     let places = 0..jobs.len();
     let waiting: Vec<usize> = places.filter(|&place| known[place].is_none()).collect();
-    let workers = Workers::new(task, pool, jobs, waiting.len(), progress);
     progress.begin(waiting.len());
-    let threads = pool.threads.min(waiting.len().max(1));
+    let threads = threads.min(waiting.len().max(1));
     let computed = parallel::map(threads, waiting.len(), |index| {
-        let record = cache.append(&workers.compute(waiting[index])?)?;
+        let record = cache.append(&jobs[waiting[index]].compute()?)?;
         progress.done(&record);
         Ok(record)
     })?;
@@ -62,21 +54,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use serde::{Deserialize, Serialize};
-
     use super::*;
     use crate::error::TabularError;
     use crate::experiments::jobs::{Key, Measures};
-
-    /// A task without worker processes.
-    #[derive(Deserialize, Serialize)]
-    struct Here;
-
-    impl Task for Here {
-        fn jobs(&self) -> Result<Vec<Job>> {
-            Ok(Vec::new())
-        }
-    }
 
     /// Jobs that count how often they are computed; the one at `broken` fails.
     fn jobs(count: usize, broken: Option<usize>, computed: &Arc<AtomicUsize>) -> Vec<Job> {
@@ -109,28 +89,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let computed = Arc::new(AtomicUsize::new(0));
         let open = |name: &str| ResultCache::open(&folder.path().join(name)).unwrap();
-        let [one, two, three] = [1, 2, 3].map(WorkerPool::threads);
-        let whole = run(
-            &Here,
-            &jobs(9, None, &computed),
-            &open("whole"),
-            &three,
-            &(),
-        )
-        .unwrap();
+        let whole = run(&jobs(9, None, &computed), &open("whole"), 3, &()).unwrap();
         assert_eq!(computed.swap(0, Ordering::Relaxed), 9);
 
-        let error = run(
-            &Here,
-            &jobs(9, Some(4), &computed),
-            &open("parts"),
-            &one,
-            &(),
-        )
-        .unwrap_err();
+        let error = run(&jobs(9, Some(4), &computed), &open("parts"), 1, &()).unwrap_err();
         assert!(error.to_string().contains("broken"));
         assert_eq!(computed.swap(0, Ordering::Relaxed), 5);
-        let parts = run(&Here, &jobs(9, None, &computed), &open("parts"), &two, &()).unwrap();
+        let parts = run(&jobs(9, None, &computed), &open("parts"), 2, &()).unwrap();
         assert_eq!(computed.load(Ordering::Relaxed), 5);
         assert_eq!(measures(whole), measures(parts));
     }

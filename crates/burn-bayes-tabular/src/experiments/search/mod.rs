@@ -12,7 +12,7 @@ pub(crate) use fold::FoldFit;
 pub(crate) use fold::NewTable;
 pub use fold::{Fold, Scored};
 pub use ranges::{Range, Ranges};
-pub use tuning::{JudgedTrials, TrialRow, Tuned, Tuning};
+pub use tuning::{TrialRow, Tuned, Tuning};
 
 use std::cmp::Ordering;
 

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use burn_bayes_data::KFold;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Fold, FoldFit, Ranges, Search, Trial, Unit, best};
 use crate::error::Result;
-use crate::experiments::jobs::{self, Job, Key, Progress, Record, ResultCache, Task, WorkerPool};
+use crate::experiments::jobs::{self, Job, Key, Progress, Record, ResultCache};
 use crate::files::{csv_bytes, write_whole};
-use crate::rows::{SplitTable, read_table};
+use crate::rows::SplitTable;
 use crate::scores::HoldoutScore;
 use crate::settings::{Config, FitSettings, refused};
 
@@ -77,28 +77,21 @@ impl Tuning {
         Ok(search)
     }
 
-    /// Runs the search. Fits in the cache are not repeated. `task` converts the fits to the task of a
-    /// worker.
+    /// Runs the search. Fits in the cache are not repeated.
     ///
     /// # Errors
     /// As for a fit, and if every trial diverged.
-    pub fn run<T: Task>(
+    pub fn run(
         mut self,
         search: &Search,
-        task: impl Fn(JudgedTrials) -> T,
         cache: &ResultCache,
-        pool: &WorkerPool,
+        threads: usize,
         progress: &dyn Progress,
     ) -> Result<Tuned> {
         let found = RefCell::new(Records::new());
         let trials = search.run(self.folds.len(), |units| {
-            let fits = JudgedTrials {
-                config: self.config.clone(),
-                folds: self.folds.len(),
-                units: units.to_vec(),
-            };
-            let jobs = fits.of_folds(&self.folds)?;
-            let records = jobs::run(&task(fits), &jobs, cache, pool, progress)?;
+            let jobs = jobs_of(units, &self.folds)?;
+            let records = jobs::run(&jobs, cache, threads, progress)?;
             let judged = records.iter();
             let judged = judged
                 .map(|record| HoldoutScore::of_measures(&record.computed.measures))
@@ -117,42 +110,25 @@ impl Tuning {
 /// The records of each trial, in the order of the folds.
 type Records = BTreeMap<usize, Vec<Record>>;
 
-/// Fits of trials to folds, as sent to a worker.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct JudgedTrials {
-    config: Config,
-    /// Number of folds.
-    folds: usize,
-    units: Vec<(Unit, FitSettings)>,
-}
-
-impl JudgedTrials {
-    /// The fits, on the rows of the data file.
-    pub(crate) fn jobs(&self) -> Result<Vec<Job>> {
-        let Config { data, fit } = &self.config;
-        let rows = SplitTable::deal(read_table(data)?, data, fit.seed)?;
-        self.of_folds(&folds_of(&self.config, &rows, self.folds)?)
-    }
-
-    fn of_folds(&self, folds: &[Arc<Fold>]) -> Result<Vec<Job>> {
-        let job = |(unit, settings): &(Unit, FitSettings)| {
-            let key = Key {
-                case: format!("trial {}", unit.trial),
-                method: settings.method.to_string(),
-                seed: unit.fold as u64,
-            };
-            let fit = FoldFit {
-                settings: settings.clone(),
-                fold: folds[unit.fold].clone(),
-                positive: None,
-            };
-            Job::of(key, fit, |fit| {
-                let score = fit.fold.judge(&fit.settings)?;
-                Ok(HoldoutScore::measures(score).into())
-            })
+/// A fit for each unit, on its fold.
+fn jobs_of(units: &[(Unit, FitSettings)], folds: &[Arc<Fold>]) -> Result<Vec<Job>> {
+    let job = |(unit, settings): &(Unit, FitSettings)| {
+        let key = Key {
+            case: format!("trial {}", unit.trial),
+            method: settings.method.to_string(),
+            seed: unit.fold as u64,
         };
-        self.units.iter().map(job).collect()
-    }
+        let fit = FoldFit {
+            settings: settings.clone(),
+            fold: folds[unit.fold].clone(),
+            positive: None,
+        };
+        Job::of(key, fit, |fit| {
+            let score = fit.fold.judge(&fit.settings)?;
+            Ok(HoldoutScore::measures(score).into())
+        })
+    };
+    units.iter().map(job).collect()
 }
 
 fn folds_of(config: &Config, rows: &SplitTable, count: usize) -> Result<Vec<Arc<Fold>>> {

@@ -2,11 +2,10 @@
 
 use burn_bayes::Noise;
 use burn_bayes_data::{ColumnScale, Dataset, Features, Targets};
-use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::rows::{PreparedRows, SplitTable, Target, TrainingSet, read_table};
-use crate::settings::{DataSettings, expect_at_most, refused};
+use crate::rows::{PreparedRows, Target, TrainingSet};
+use crate::settings::{expect_at_most, refused};
 
 /// The random stream of generated features.
 const FEATURES: u64 = 0x6665_6174;
@@ -22,18 +21,8 @@ pub struct Design {
     pub(super) columns: Vec<String>,
 }
 
-/// Where the rows of a design come from.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DesignSource {
-    /// All rows of a file.
-    File(DataSettings),
-    /// Independent standard normal features.
-    Normal(NormalDesign),
-}
-
 /// Independent standard normal features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NormalDesign {
     /// Number of rows.
     pub rows: usize,
@@ -70,24 +59,12 @@ impl From<PreparedRows> for Design {
     }
 }
 
-impl DesignSource {
-    /// Reads or generates the rows.
+impl NormalDesign {
+    /// Generates the rows.
     ///
     /// # Errors
-    /// If the file cannot be read, or a number is out of range.
+    /// If a number is out of range.
     pub fn design(&self, seed: u64) -> Result<Design> {
-        match self {
-            Self::File(data) => {
-                let table = SplitTable::deal(read_table(data)?, data, seed)?;
-                Ok(PreparedRows::prepare(table, data)?.into())
-            }
-            Self::Normal(normal) => normal.design(seed),
-        }
-    }
-}
-
-impl NormalDesign {
-    fn design(&self, seed: u64) -> Result<Design> {
         expect_at_most("rows", self.rows, MOST_VALUES)?;
         expect_at_most("features", self.features, MOST_VALUES / self.rows)?;
         let values = Noise::new(seed)

@@ -15,10 +15,10 @@ mod simulator;
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 pub use check::{Check, QuantityCheck};
-pub use design::{Design, DesignSource, NormalDesign};
+pub use design::{Design, NormalDesign};
 pub use page::CheckReport;
 pub use simulator::Simulator;
 
@@ -31,9 +31,8 @@ use crate::settings::{FitSettings, expect_at_most};
 const MOST_SIMULATIONS: usize = 1_000_000;
 
 /// The simulations of one method on one design, as jobs.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Simulations {
-    source: DesignSource,
     settings: FitSettings,
     simulations: usize,
     draws: usize,
@@ -52,34 +51,24 @@ fn as_key<S: Serializer>(simulator: &Arc<Simulator>, serializer: S) -> Result<S:
 }
 
 impl Simulations {
-    /// Simulations with ranks among `draws` independent draws of each posterior. All rows of a file are used, so
-    /// its validation fraction is ignored.
+    /// Simulations with ranks among `draws` independent draws of each posterior.
     ///
     /// # Errors
     /// If a number is out of range.
-    pub fn new(
-        mut source: DesignSource,
-        settings: FitSettings,
-        simulations: usize,
-        draws: usize,
-    ) -> Result<Self> {
+    pub fn new(settings: FitSettings, simulations: usize, draws: usize) -> Result<Self> {
         expect_at_most("simulations", simulations, MOST_SIMULATIONS)?;
-        if let DesignSource::File(data) = &mut source {
-            data.validation = 0.0;
-        }
         Ok(Self {
-            source,
             settings,
             simulations,
             draws,
         })
     }
 
-    /// One job per simulation of the design of the source.
+    /// One job per simulation of a design.
     ///
     /// # Errors
     /// If a setting is invalid for the design.
-    pub fn of_design(&self, design: &Design) -> Result<Vec<Job>> {
+    pub fn jobs(&self, design: &Design) -> Result<Vec<Job>> {
         let simulator = Arc::new(Simulator::new(design, &self.settings, self.draws)?);
         let case = format!("{} × {}", design.rows(), design.features());
         let job = |simulation| {
@@ -110,11 +99,6 @@ impl Simulations {
         let names = simulator.quantities();
         let ranks: Result<Vec<_>> = records.iter().map(|record| ranks(names, record)).collect();
         Check::of(names, self.draws, &ranks?)
-    }
-
-    /// The jobs, on the rows of the source.
-    pub(crate) fn jobs(&self) -> Result<Vec<Job>> {
-        self.of_design(&self.source.design(self.settings.seed)?)
     }
 }
 
@@ -211,21 +195,22 @@ mod tests {
 
     #[test]
     fn jobs_give_the_ranks_of_the_simulator_and_count_divergence() {
-        let source = DesignSource::Normal(NormalDesign {
+        let source = NormalDesign {
             rows: 20,
             features: 2,
             classes: Some(2),
-        });
-        let simulations = Simulations::new(source.clone(), settings(Method::Vifa), 3, 9).unwrap();
+        };
+        let simulations = Simulations::new(settings(Method::Vifa), 3, 9).unwrap();
         let design = source.design(0).unwrap();
-        assert_eq!(simulations.jobs().unwrap().len(), 3);
+        let jobs = simulations.jobs(&design).unwrap();
+        assert_eq!(jobs.len(), 3);
         let simulator = Simulator::new(&design, &simulations.settings, 9).unwrap();
         let found = simulator.ranks(1).unwrap();
         assert_eq!(simulator.ranks(1).unwrap(), found);
         assert_ne!(simulator.ranks(2).unwrap(), found);
         let names = simulator.quantities();
         let record = |ranks: Option<Vec<usize>>| Record {
-            key: simulations.jobs().unwrap()[0].key.clone(),
+            key: jobs[0].key.clone(),
             settings: serde_json::Value::Null,
             computed: measures(names, ranks).into(),
             seconds: 0.0,
@@ -240,11 +225,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_simulated_is_refused() {
-        let source = DesignSource::Normal(NormalDesign {
+        let source = NormalDesign {
             rows: 20,
             features: 2,
             classes: None,
-        });
+        };
         let design = source.design(0).unwrap();
         let learned = FitSettings {
             noise_precision: NoisePrecision::LEARNED,
@@ -259,7 +244,7 @@ mod tests {
             let message = message.unwrap_err().to_string();
             assert!(message.starts_with(words), "{message}");
         }
-        let none = Simulations::new(source, settings(Method::Vifa), 0, 9);
+        let none = Simulations::new(settings(Method::Vifa), 0, 9);
         assert!(none.unwrap_err().to_string().starts_with("`simulations`"));
     }
 }

@@ -116,17 +116,16 @@ fn host<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::engine::prior_draw;
-    use crate::experiments::simulation_based_calibration::DesignSource::Normal;
     use crate::experiments::simulation_based_calibration::NormalDesign;
     use crate::settings::NoisePrecision;
 
     fn values(features: usize, classes: Option<usize>, model: &str) -> (Vec<String>, Vec<f64>) {
-        let source = Normal(NormalDesign {
+        let normal = NormalDesign {
             rows: 10,
             features,
             classes,
-        });
-        let design = source.design(3).unwrap();
+        };
+        let design = normal.design(3).unwrap();
         let settings = FitSettings {
             model: model.parse().unwrap(),
             no_intercept: true,
@@ -163,11 +162,11 @@ mod tests {
     fn outputs_are_products_of_the_rows_with_the_identified_weights() {
         for classes in [None, Some(2), Some(3)] {
             let (_, values) = values(2, classes, "linear");
-            let source = Normal(NormalDesign {
+            let source = NormalDesign {
                 rows: 10,
                 features: 2,
                 classes,
-            });
+            };
             let design = source.design(3).unwrap();
             let weights = &values[5..];
             for (output, (row, _)) in values[1..3].iter().zip(design.rows.examples()) {
