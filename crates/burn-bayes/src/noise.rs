@@ -142,8 +142,8 @@ impl Noise {
     pub fn normal(self, len: usize, device: &Device) -> Tensor<1> {
         let device = device.clone().inner();
         #[cfg(feature = "gpu")]
-        if crate::gpu::runs_on(&device) {
-            return crate::gpu::normal(self.gpu_stream(), len, &device);
+        if let Some(normals) = crate::gpu::normal(self.gpu_stream(), len, &device) {
+            return normals;
         }
         let mut values = vec![0.0; len];
         normal(self.stream(), &mut values);

@@ -157,9 +157,9 @@ fn rows_of(matrix: CubeTensor) -> CubeTensor {
     }
 }
 
-/// The number of elements as the kernels count them.
+/// A number of elements as the kernels count them.
 fn count(elements: usize) -> u32 {
-    u32::try_from(elements).expect("a GPU's kernels count up to 2³² weights")
+    u32::try_from(elements).expect("the callers compare it with what kernels count")
 }
 
 impl KernelOps for CubeBackend {

@@ -11,7 +11,8 @@ mod mix;
 mod normal;
 
 use burn::backend::{Dispatch, DispatchDevice};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn_bayes_kernels::generator::GROUP;
 
 use self::extension::{Gradient, KernelOps};
 
@@ -52,19 +53,40 @@ pub(crate) struct ObjectiveGradient {
     pub(crate) sums: [f64; 4],
 }
 
+/// The most draws of one launch: a limit of WebGPU.
+const MOST_DRAWS: usize = 65_535;
+/// The most latent numbers, of all draws, in the memory of a cube.
+const MOST_LATENTS: usize = 2048;
+/// The most factors whose numbers of one weight a unit holds.
+const MOST_FACTORS: usize = 256;
+
+/// Whether kernels, which count with 32 bits, reach all elements of a matrix.
+fn is_counted(rows: usize, len: usize) -> bool {
+    u32::try_from(rows.saturating_mul(len)).is_ok()
+}
+
+/// The latent numbers of draws, in whole groups.
+fn latents(draws: usize, rank: usize) -> usize {
+    draws * rank.div_ceil(GROUP) * GROUP
+}
+
 /// Whether these kernels run on a device.
 pub(crate) fn runs_on(device: &Device) -> bool {
     matches!(device.as_dispatch(), DispatchDevice::Cube(_))
 }
 
-/// The first `len` normals of a stream.
-pub(crate) fn normal(stream: Stream, len: usize, device: &Device) -> Tensor<1> {
-    let like = Tensor::<1>::empty([1], device).into_dispatch();
-    Tensor::from_dispatch(Dispatch::normal(like, stream, len))
+/// The first `len` normals of a stream; `None` if they are too many, or on another device.
+pub(crate) fn normal(stream: Stream, len: usize, device: &Device) -> Option<Tensor<1>> {
+    if !(runs_on(device) && is_counted(1, len)) {
+        return None;
+    }
+    let like = Tensor::<1>::empty([1], (device, DType::F32)).into_dispatch();
+    let normals = Tensor::<1>::from_dispatch(Dispatch::normal(like, stream, len));
+    Some(normals.cast(Tensor::<1>::empty([1], device).dtype()))
 }
 
-/// Draws from the rows of a stream, `[count, D]`.
-pub(crate) fn draws(gaussian: &Gaussian, stream: Stream, count: usize) -> Tensor<2> {
+/// Draws from the rows of a stream, `[count, D]`; `None` if they are too many.
+pub(crate) fn draws(gaussian: &Gaussian, stream: Stream, count: usize) -> Option<Tensor<2>> {
     let Gaussian {
         mean,
         factors,
@@ -74,6 +96,11 @@ pub(crate) fn draws(gaussian: &Gaussian, stream: Stream, count: usize) -> Tensor
     } = gaussian.clone();
     let [len] = mean.dims();
     let rank = factors.as_ref().map_or(0, |factors| factors.dims()[0]);
+    let is_possible =
+        count <= MOST_DRAWS && latents(1, rank) <= MOST_LATENTS && is_counted(rank.max(count), len);
+    if !is_possible {
+        return None;
+    }
     let factors = factors.unwrap_or_else(|| mean.clone().unsqueeze());
     let draws = Dispatch::draws(
         mean.into_dispatch(),
@@ -84,24 +111,27 @@ pub(crate) fn draws(gaussian: &Gaussian, stream: Stream, count: usize) -> Tensor
         count,
         [is_log, is_relative],
     );
-    Tensor::<1>::from_dispatch(draws).reshape([count, len])
+    Some(Tensor::<1>::from_dispatch(draws).reshape([count, len]))
 }
 
 /// Left · Rightᵀ of `[A, D]` and `[B, D]`; `None` if there are too many rows.
 pub(crate) fn inner_products(left: &Tensor<2>, right: &Tensor<2>) -> Option<Tensor<2>> {
-    let ([rows, _], [columns, _]) = (left.dims(), right.dims());
-    inner_products::Form::new(rows, columns)?;
+    let ([rows, len], [columns, _]) = (left.dims(), right.dims());
+    inner_products::Form::new(rows, columns).filter(|_| is_counted(rows.max(columns), len))?;
     let products =
         Dispatch::inner_products(left.clone().into_dispatch(), right.clone().into_dispatch());
     Some(Tensor::<1>::from_dispatch(products).reshape([rows, columns]))
 }
 
-/// W · rows, with W `[count, K]` row-major from the host.
-pub(crate) fn mix(rows: &Tensor<2>, weights: &[f64], count: usize) -> Tensor<2> {
-    let [_, len] = rows.dims();
+/// W · rows, with W `[count, K]` row-major from the host; `None` if there are too many rows.
+pub(crate) fn mix(rows: &Tensor<2>, weights: &[f64], count: usize) -> Option<Tensor<2>> {
+    let [rank, len] = rows.dims();
+    if rank > MOST_FACTORS || !is_counted(rank.max(count), len) {
+        return None;
+    }
     let weights = narrowed(weights, &rows.device());
     let mixed = Dispatch::mix(rows.clone().into_dispatch(), weights.into_dispatch(), count);
-    Tensor::<1>::from_dispatch(mixed).reshape([count, len])
+    Some(Tensor::<1>::from_dispatch(mixed).reshape([count, len]))
 }
 
 fn narrowed(values: &[f64], device: &Device) -> Tensor<1> {
@@ -109,8 +139,9 @@ fn narrowed(values: &[f64], device: &Device) -> Tensor<1> {
     Tensor::from_data(TensorData::from(values.as_slice()), device)
 }
 
-/// The gradient of `scale · Σ_draws NLL + temperature · KL` for a Gaussian with factors; `None` without. `gradients` is `[draws, D]`, of the mean NLL at the draws
-/// from `streams`. `prior` has one precision, or one for each weight.
+/// The gradient of `scale · Σ_draws NLL + temperature · KL` for a Gaussian with factors; `None` without them, or if they or
+/// the draws are too many. `gradients` is `[draws, D]`, of the mean NLL at the draws from `streams`. `prior` has one
+/// precision, or one for each weight.
 pub(crate) fn objective_gradient(
     gaussian: &Gaussian,
     streams: &[Stream],
@@ -119,8 +150,15 @@ pub(crate) fn objective_gradient(
     prior: Tensor<1>,
     [scale, temperature]: [f64; 2],
 ) -> Option<ObjectiveGradient> {
-    let at = gaussian.factors.clone()?;
-    let shape = at.dims();
+    let factors = gaussian.factors.clone()?;
+    let shape = factors.dims();
+    let [rank, len] = shape;
+    let is_possible = rank <= MOST_FACTORS
+        && latents(streams.len(), rank) <= MOST_LATENTS
+        && is_counted(rank.max(streams.len()), len);
+    if !is_possible {
+        return None;
+    }
     let device = gaussian.mean.device();
     let words: Vec<i32> = streams.iter().flat_map(|stream| stream.words()).collect();
     let words = Tensor::<1, Int>::from_data(TensorData::from(words.as_slice()), &device);
@@ -132,7 +170,7 @@ pub(crate) fn objective_gradient(
         sums,
     } = Dispatch::objective_gradient(
         gaussian.mean.clone().into_dispatch(),
-        at.into_dispatch(),
+        factors.into_dispatch(),
         gaussian.diagonal.clone().into_dispatch(),
         gradients.into_dispatch(),
         inverse.into_dispatch(),

@@ -1,7 +1,8 @@
 //! From the types of this interface to the kernels of GPUs and back.
 //!
-//! Each function returns `None` if it does not apply: for another backend or another element type, and for the gradient
-//! of a Gaussian without factors, which Burn's fused operations compute as well.
+//! Each function returns `None` if it does not apply: for another backend or another element type, for more draws or
+//! factors than a kernel takes, and for the gradient of a Gaussian without factors, which Burn's fused operations compute
+//! as well.
 
 use burn::tensor::{DType, Tensor};
 
@@ -37,7 +38,7 @@ pub(super) fn draw(parts: &CovarianceParts, noise: Noise) -> Option<Tensor<1>> {
 }
 
 pub(super) fn draws(parts: &CovarianceParts, noise: Noise, count: usize) -> Option<Tensor<2>> {
-    Some(gpu::draws(&gaussian(parts)?, noise.gpu_stream(), count))
+    gpu::draws(&gaussian(parts)?, noise.gpu_stream(), count)
 }
 
 pub(super) fn inner_products(left: &Tensor<2>, right: &Tensor<2>) -> Option<Tensor<2>> {
@@ -48,7 +49,10 @@ pub(super) fn inner_products(left: &Tensor<2>, right: &Tensor<2>) -> Option<Tens
 }
 
 pub(super) fn mix(rows: &Tensor<2>, weights: &[f64], count: usize) -> Option<Tensor<2>> {
-    applies(rows).then(|| gpu::mix(rows, weights, count))
+    match applies(rows) {
+        true => gpu::mix(rows, weights, count),
+        false => None,
+    }
 }
 
 pub(super) fn covariance_gradient(
