@@ -24,8 +24,8 @@ use burn_bayes_contrib::methods::{
 };
 
 use crate::support::{
-    EPSILON, assert_close, autodiff, bits, filled, joined_gradients, matrix, normals, one_stage,
-    state, values,
+    EPSILON, assert_close, assert_same_state, autodiff, bits, filled, joined_gradients, matrix,
+    normals, one_stage, state, values,
 };
 
 /// Rows of a regression with one feature and one target.
@@ -204,7 +204,8 @@ mod law {
         for steps in [1, 6] {
             let expected = trained(bayesian.clone(), &mut optimizer.clone(), steps);
             let found = trained(restored.clone(), &mut restored_optimizer.clone(), steps);
-            assert_eq!(state(&found), state(&expected), "after {steps} more steps");
+            let what = format!("after {steps} more steps");
+            assert_same_state(&what, &state(&found), &state(&expected));
         }
         // The test would be void if nothing changed.
         let moved = trained(restored.clone(), &mut restored_optimizer, 1);

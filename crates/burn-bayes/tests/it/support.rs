@@ -94,6 +94,24 @@ pub(crate) fn assert_close(
     }
 }
 
+/// Two states, as bits, are equal. Burn fuses the same operations in several ways, which round differently, so on a
+/// device with fusion they are equal up to rounding.
+#[track_caller]
+pub(crate) fn assert_same_state(what: &str, found: &[Vec<u32>], expected: &[Vec<u32>]) {
+    if !cfg!(any(feature = "wgpu", feature = "vulkan", feature = "cuda")) {
+        assert_eq!(found, expected, "{what}");
+        return;
+    }
+    assert_eq!(found.len(), expected.len(), "{what}: lengths");
+    for (found, expected) in found.iter().zip(expected) {
+        let number = |&bits: &u32| f64::from(f32::from_bits(bits));
+        let found: Vec<f64> = found.iter().map(number).collect();
+        let expected: Vec<f64> = expected.iter().map(number).collect();
+        let scales: Vec<f64> = expected.iter().map(|value| value.abs() + 1.0).collect();
+        assert_close(what, &found, &expected, &scales, 128.0 * EPSILON);
+    }
+}
+
 /// One number within `allowed` of another.
 #[track_caller]
 pub(crate) fn assert_near(what: &str, actual: f64, expected: f64, allowed: f64) {
