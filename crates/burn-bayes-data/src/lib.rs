@@ -84,7 +84,7 @@ pub use preprocessor_config::{MissingPolicy, PreprocessorConfig, Task, UnseenPol
 pub use preprocessor_fit::PreprocessorFit;
 pub use scale::{ColumnScale, Scaler, Scaling};
 #[doc(hidden)]
-pub use source::{persist, present, temporary_beside};
+pub use source::{persist, temporary_beside};
 pub use split::{KFold, Split, partition, stratified_partition};
 pub use suspicion::{Suspicion, suspicions};
 pub use table::{Column, ColumnKind, Table};

@@ -40,12 +40,13 @@ pub use precision_step::{MeanStep, PrecisionOut, PrecisionStep, mean_step, preci
 pub use product::weighted_product;
 pub use scale::{approach, scale};
 pub use strided::{Route, Strided, Target, add_picked, arg_extreme, map_strided, pick};
+pub use vifa_gradient::{DrawGradient, GradientSummary, VifaGradient, VifaState, vifa_gradient};
+
 /// The constants of the generator of normals, for implementations on other devices.
 pub mod generator {
     pub use crate::elementary::{COSINE, HALF_ROOT, LOGARITHM_TAIL, QUARTERS, SINE};
-    pub use crate::normal::{GROUP, KEY_INCREMENTS, MULTIPLIERS, ROUNDS};
+    pub use crate::normal::{COUNTERS, GROUP, KEY_INCREMENTS, MULTIPLIERS, ROUNDS};
 }
-pub use vifa_gradient::{DrawGradient, GradientSummary, VifaGradient, VifaState, vifa_gradient};
 
 #[cfg(test)]
 mod total;

@@ -24,7 +24,8 @@ use crate::parallel::{for_each_block, vectorise};
 /// Number of elements that share one set of counters.
 pub const GROUP: usize = 64;
 
-const COUNTERS: usize = GROUP / 4;
+/// Number of counters of a group, and of places between two elements of one counter.
+pub const COUNTERS: usize = GROUP / 4;
 /// The factors of a round of Philox.
 pub const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
 /// What is added to the key after a round.

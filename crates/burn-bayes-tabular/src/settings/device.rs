@@ -22,11 +22,6 @@ pub enum DeviceName {
 }
 
 impl DeviceName {
-    /// Whether it is the CPU.
-    pub fn is_host(self) -> bool {
-        self == Self::Flex
-    }
-
     /// The CPU, for computations without a device option.
     ///
     /// # Errors

@@ -5,13 +5,13 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, ExtensionType, TensorMetadata, backend_extension};
 use burn::cubecl::prelude::*;
 use burn::tensor::{DType, Shape};
-use burn_bayes_kernels::generator::GROUP;
+use burn_bayes_kernels::generator::{COUNTERS, GROUP};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_dtype;
 use burn_cubecl::tensor::CubeTensor;
 
-use super::normal::{COUNTERS, StreamLaunch};
+use super::normal::StreamLaunch;
 use super::{Stream, gaussian, inner_products, mix, normal};
 
 /// The most cubes of a launch along an axis: a limit of WebGPU.

@@ -4,10 +4,10 @@
 //! normals of a counter, which belong to four weights.
 
 use burn::cubecl;
-use burn_bayes_kernels::generator::GROUP;
+use burn_bayes_kernels::generator::{COUNTERS, GROUP};
 use cubecl::prelude::*;
 
-use super::normal::{COUNTERS, Stream, normals, place_of};
+use super::normal::{Stream, counters_of, normals, place_of};
 
 /// What is fixed when a kernel is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,8 +31,7 @@ fn write_latents(latents: &mut [f32], stream: &Stream, from: u32, #[comptime] ra
     while counter < counters {
         let four = normals(stream, counter);
         for which in 0..4u32 {
-            let place = from + place_of(counter) + which * comptime!(COUNTERS as u32);
-            latents[place as usize] = four.at(which);
+            latents[(from + place_of(counter, which)) as usize] = four.at(which);
         }
         counter += CUBE_DIM;
     }
@@ -63,14 +62,13 @@ pub(super) fn draws_kernel(
     write_latents(&mut latents, &latent_stream, 0u32, rank);
     sync_cube();
 
-    let counters = len.div_ceil(comptime!(GROUP as u32)) * comptime!(COUNTERS as u32);
+    let counters = counters_of(len);
     let first_of_row = row as usize * len as usize;
     let mut counter = CUBE_POS_X * CUBE_DIM + UNIT_POS;
     while counter < counters {
         let four = normals(&stream, counter);
-        let place = place_of(counter);
         for which in 0..4u32 {
-            let weight = (place + which * comptime!(COUNTERS as u32)) as usize;
+            let weight = place_of(counter, which) as usize;
             if weight < len as usize {
                 let mut combined = 0.0f32;
                 for factor in 0..rank {
@@ -173,10 +171,9 @@ pub(super) fn gradient_kernel(
     // z-weighted sums of the gradients of the four weights of a counter.
     let mut noise_sums = Array::<f32>::new(4usize);
 
-    let counters = len.div_ceil(comptime!(GROUP as u32)) * comptime!(COUNTERS as u32);
+    let counters = counters_of(len);
     let mut counter = ABSOLUTE_POS as u32;
     while counter < counters {
-        let place = place_of(counter);
         for which in 0..4usize {
             noise_sums[which] = 0.0f32;
         }
@@ -184,7 +181,7 @@ pub(super) fn gradient_kernel(
             let stream = stream_of(words, draw, false);
             let four = normals(&stream, counter);
             for which in 0..4u32 {
-                let weight = (place + which * comptime!(COUNTERS as u32)) as usize;
+                let weight = place_of(counter, which) as usize;
                 if weight < len as usize {
                     noise_sums[which as usize] +=
                         four.at(which) * gradients[draw as usize * gradients.stride(0) + weight];
@@ -192,9 +189,9 @@ pub(super) fn gradient_kernel(
             }
         }
         for which in 0..4u32 {
-            let weight = (place + which * comptime!(COUNTERS as u32)) as usize;
+            let weight = place_of(counter, which) as usize;
             if weight < len as usize {
-                let deviation = (0.5f32 * log_variance[weight]).exp();
+                let deviation = deviation(log_variance[weight], form);
                 let variance = deviation * deviation;
                 let alpha = if comptime!(form.is_isotropic) {
                     prior[0]

@@ -80,9 +80,10 @@ pub(crate) fn normal(stream: Stream, len: usize, device: &Device) -> Option<Tens
     if !(runs_on(device) && is_counted(1, len)) {
         return None;
     }
-    let like = Tensor::<1>::empty([1], (device, DType::F32)).into_dispatch();
-    let normals = Tensor::<1>::from_dispatch(Dispatch::normal(like, stream, len));
-    Some(normals.cast(Tensor::<1>::empty([1], device).dtype()))
+    let like = Tensor::<1>::empty([1], device);
+    let dtype = like.dtype();
+    let normals = Dispatch::normal(like.cast(DType::F32).into_dispatch(), stream, len);
+    Some(Tensor::<1>::from_dispatch(normals).cast(dtype))
 }
 
 /// Draws from the rows of a stream, `[count, D]`; `None` if they are too many.
@@ -136,7 +137,7 @@ pub(crate) fn mix(rows: &Tensor<2>, weights: &[f64], count: usize) -> Option<Ten
 
 fn narrowed(values: &[f64], device: &Device) -> Tensor<1> {
     let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-    Tensor::from_data(TensorData::from(values.as_slice()), device)
+    Tensor::from_data(TensorData::from(values.as_slice()), (device, DType::F32))
 }
 
 /// The gradient of `scale · Σ_draws NLL + temperature · KL` for a Gaussian with factors; `None` without them, or if they or
@@ -161,7 +162,8 @@ pub(crate) fn objective_gradient(
     }
     let device = gaussian.mean.device();
     let words: Vec<i32> = streams.iter().flat_map(|stream| stream.words()).collect();
-    let words = Tensor::<1, Int>::from_data(TensorData::from(words.as_slice()), &device);
+    let words = TensorData::from(words.as_slice());
+    let words = Tensor::<1, Int>::from_data(words, (&device, DType::I32));
     let inverse = narrowed(inner_inverse, &device);
     let Gradient {
         mean,
@@ -172,9 +174,9 @@ pub(crate) fn objective_gradient(
         gaussian.mean.clone().into_dispatch(),
         factors.into_dispatch(),
         gaussian.diagonal.clone().into_dispatch(),
-        gradients.into_dispatch(),
+        gradients.cast(DType::F32).into_dispatch(),
         inverse.into_dispatch(),
-        prior.into_dispatch(),
+        prior.cast(DType::F32).into_dispatch(),
         words.into_dispatch(),
         [scale as f32, temperature as f32],
         gaussian.is_relative,

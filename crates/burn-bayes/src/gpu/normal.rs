@@ -5,12 +5,10 @@
 
 use burn::cubecl;
 use burn_bayes_kernels::generator::{
-    COSINE, GROUP, HALF_ROOT, KEY_INCREMENTS, LOGARITHM_TAIL, MULTIPLIERS, QUARTERS, ROUNDS, SINE,
+    COSINE, COUNTERS, GROUP, HALF_ROOT, KEY_INCREMENTS, LOGARITHM_TAIL, MULTIPLIERS, QUARTERS,
+    ROUNDS, SINE,
 };
 use cubecl::prelude::*;
-
-/// The number of counters of a group, and of normals between two that come from one counter.
-pub(super) const COUNTERS: usize = GROUP / 4;
 
 /// A stream of normals as a device gets it.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
@@ -23,7 +21,7 @@ pub(super) struct Stream {
     pub(super) sign: f32,
 }
 
-/// Four normals of one counter. In the stream, they are [`COUNTERS`] places from one another.
+/// The four normals of a counter.
 #[derive(CubeType, Clone, Copy)]
 pub(super) struct Normals {
     pub(super) first: f32,
@@ -41,11 +39,17 @@ impl Normals {
     }
 }
 
-/// The place in the stream of the first normal of a counter.
+/// The place in the stream of one of the four normals of a counter.
 #[cube]
-pub(super) fn place_of(counter: u32) -> u32 {
+pub(super) fn place_of(counter: u32, which: u32) -> u32 {
     let counters = comptime!(COUNTERS as u32);
-    counter / counters * comptime!(GROUP as u32) + counter % counters
+    counter / counters * comptime!(GROUP as u32) + which * counters + counter % counters
+}
+
+/// The counters of the first `len` normals.
+#[cube]
+pub(super) fn counters_of(len: u32) -> u32 {
+    len.div_ceil(comptime!(GROUP as u32)) * comptime!(COUNTERS as u32)
 }
 
 /// The normals of a counter, with the stream's sign.
@@ -141,13 +145,12 @@ fn point_on_circle(bits: u32) -> Point {
 /// Writes the first `len` normals of a stream.
 #[cube(launch)]
 pub(super) fn normal_kernel(out: &mut [f32], stream: Stream, len: u32) {
-    let counters = len.div_ceil(comptime!(GROUP as u32)) * comptime!(COUNTERS as u32);
+    let counters = counters_of(len);
     let mut counter = ABSOLUTE_POS as u32;
     while counter < counters {
         let four = normals(&stream, counter);
-        let place = place_of(counter);
         for which in 0..4u32 {
-            let place = place + which * comptime!(COUNTERS as u32);
+            let place = place_of(counter, which);
             if place < len {
                 out[place as usize] = four.at(which);
             }

@@ -42,7 +42,7 @@ pub(super) fn draws(parts: &CovarianceParts, noise: Noise, count: usize) -> Opti
 }
 
 pub(super) fn inner_products(left: &Tensor<2>, right: &Tensor<2>) -> Option<Tensor<2>> {
-    match applies(left) {
+    match applies(left) && applies(right) {
         true => gpu::inner_products(left, right),
         false => None,
     }

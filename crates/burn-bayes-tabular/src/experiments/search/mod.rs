@@ -17,7 +17,6 @@ pub use tuning::{TrialRow, Tuned, Tuning};
 use std::cmp::Ordering;
 
 use burn_bayes::Noise;
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, TabularError};
 use crate::order::by_cost;
@@ -44,7 +43,7 @@ pub struct Search {
 }
 
 /// The fit of a trial to a fold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// The number of the trial.
     pub trial: usize,
