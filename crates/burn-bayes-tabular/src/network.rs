@@ -2,7 +2,7 @@
 
 use burn::module::{Module, Param, ParamId};
 use burn::nn::Linear;
-use burn::tensor::activation::relu;
+use burn::tensor::activation::{relu, softplus};
 use burn::tensor::{Device, ExecutionError, Tensor, TensorData};
 use burn::train::{ItemLazy, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
@@ -24,6 +24,9 @@ pub struct Network {
     /// other targets.
     #[module(skip)]
     offset: f64,
+    /// The least variance of the noise of every target, if the network predicts the noise; otherwise none.
+    #[module(skip)]
+    least_variances: Vec<f64>,
 }
 
 /// A mini-batch.
@@ -84,6 +87,7 @@ impl Network {
             layers: layers.collect(),
             likelihood,
             offset: 0.0,
+            least_variances: Vec::new(),
         }
     }
 
@@ -91,6 +95,15 @@ impl Network {
     #[must_use]
     pub(crate) fn with_offset(self, offset: f64) -> Self {
         Self { offset, ..self }
+    }
+
+    /// The network with a floor of the variances that it predicts, one for each target.
+    #[must_use]
+    pub(crate) fn with_least_variances(self, least_variances: Vec<f64>) -> Self {
+        Self {
+            least_variances,
+            ..self
+        }
     }
 
     /// The network with the weights and biases of another first layer of the same size.
@@ -132,10 +145,26 @@ impl Network {
         let outputs = layers.fold(first.unwrap_or(inputs), |values, layer| {
             layer.forward(relu(values))
         });
-        match self.offset {
+        let outputs = match self.offset {
             0.0 => outputs,
             offset => outputs + offset,
+        };
+        match self.least_variances.is_empty() {
+            true => outputs,
+            false => self.with_floor(outputs),
         }
+    }
+
+    /// Means and the logarithms v of variances, of which ln(exp v + least variance) is left.
+    fn with_floor(&self, outputs: Tensor<2>) -> Tensor<2> {
+        let targets = self.least_variances.len();
+        let logarithms = self.least_variances.iter().map(|variance| variance.ln());
+        let logarithms: Vec<f32> = logarithms.map(|logarithm| logarithm as f32).collect();
+        let least = TensorData::new(logarithms, [1, targets]);
+        let least = Tensor::from_data(least, &outputs.device());
+        let variances = outputs.clone().narrow(1, targets, targets);
+        let variances = variances.clone() + softplus(least - variances, 1.0);
+        Tensor::cat(vec![outputs.narrow(1, 0, targets), variances], 1)
     }
 }
 

@@ -7,6 +7,7 @@ use burn::optim::momentum::MomentumConfig;
 use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::tensor::Device;
 use burn::train::Interrupter;
+use burn_bayes::likelihood::Likelihood;
 use burn_bayes::methods::Algorithm;
 use burn_bayes::{Bayesian, FusedAdamConfig, Noise};
 use burn_bayes_contrib::function_prior::WithFunctionPrior;
@@ -62,7 +63,7 @@ pub(super) fn train(
     }
 }
 
-/// The initial network.
+/// The initial network. The noise precisions are those of the targets, or the largest that it can predict.
 pub fn network(
     settings: &FitSettings,
     features: usize,
@@ -77,7 +78,15 @@ pub fn network(
         Target::Counts { mean } => mean.ln(),
         Target::Real(_) | Target::Classes(_) | Target::Several(_) => 0.0,
     };
-    Network::new(&settings.model, ends, likelihood, noise, device).with_offset(offset)
+    let least_variances = match likelihood {
+        Likelihood::HeteroscedasticGaussian => {
+            noise_precisions.iter().map(|most| most.recip()).collect()
+        }
+        _ => Vec::new(),
+    };
+    Network::new(&settings.model, ends, likelihood, noise, device)
+        .with_offset(offset)
+        .with_least_variances(least_variances)
 }
 
 impl TrainingSet {

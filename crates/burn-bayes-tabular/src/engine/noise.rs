@@ -37,15 +37,21 @@ const FEWEST_ROWS: usize = 10;
 const FIRST_GUESS: f64 = 10.0;
 /// Bounds of the estimate: outside of them, the network has learned nothing, or fits exactly.
 pub(super) const BOUNDS: (f64, f64) = (0.5, 1e6);
+/// The least deviation of the noise that a network predicts, and the difference up to which two targets are the same up to
+/// rounding to single precision, in deviations of the target.
+const LEAST_DEVIATION: f64 = 1e-3;
+const SAME: f64 = 1e-5;
 /// The random stream of the split.
 const PARTING: u64 = 0x7061_7274;
 
-/// β of every target at the start of a training, on the standardised scale of the network; 1 for classes, labels and
-/// counts, which have none, and where the network predicts it.
+/// β of every target at the start of a training, on the standardised scale of the network; where the network predicts it,
+/// the largest; 1 for classes, labels and counts, which have none.
 pub(super) fn initial(training_set: &TrainingSet, settings: &FitSettings) -> Result<Vec<f64>> {
     let target = training_set.target();
-    let scales = target.scales().filter(|_| is_simple(settings, target));
-    Ok(match (scales, settings.noise_precision) {
+    if target.scales().is_some() && !is_simple(settings, target) {
+        return largest(training_set);
+    }
+    Ok(match (target.scales(), settings.noise_precision) {
         (None, _) => vec![1.0],
         (Some(scales), NoisePrecision::Given(precision)) => {
             let own = scales
@@ -58,6 +64,23 @@ pub(super) fn initial(training_set: &TrainingSet, settings: &FitSettings) -> Res
             units.map(|unit| FIRST_GUESS * unit).collect()
         }
     })
+}
+
+/// The largest β that a network may predict for every target. Of targets that were rounded, its deviation is that of the
+/// rounding: the density at a value that comes often would otherwise grow without bound.
+fn largest(training_set: &TrainingSet) -> Result<Vec<f64>> {
+    let deviations = training_set.target_deviations()?;
+    let count = deviations.len();
+    let of_target = |(target, deviation): (usize, &f64)| {
+        let values = training_set.targets().iter().skip(target).step_by(count);
+        let mut values: Vec<f64> = values.copied().map(f64::from).collect();
+        values.sort_by(f64::total_cmp);
+        let gaps = values.windows(2).map(|pair| pair[1] - pair[0]);
+        let gaps = gaps.filter(|gap| *gap > SAME * deviation);
+        let rounding = gaps.reduce(f64::min).unwrap_or(0.0) / 12f64.sqrt();
+        rounding.max(LEAST_DEVIATION * deviation).powi(-2)
+    };
+    Ok(deviations.iter().enumerate().map(of_target).collect())
 }
 
 /// 1/variance of the stored values of every target.
@@ -174,10 +197,63 @@ pub(super) fn relative_length(training_set: &TrainingSet, settings: &FitSettings
 
 #[cfg(test)]
 mod tests {
-    use burn_bayes_data::{ColumnScale, gap_regression};
+    use burn_bayes_data::{ColumnScale, Dataset, Features, Targets, gap_regression};
 
     use super::*;
+    use crate::engine::{Unobserved, fit};
+    use crate::predict::{NoiseDeviations, Predictions};
     use crate::rows::Target;
+    use crate::settings::{LikelihoodName, Method};
+
+    #[test]
+    fn the_largest_precision_is_that_of_rounding_or_a_thousandth_of_the_deviation() {
+        let largest = |values: Vec<f64>| {
+            let features = Features::new(values.len(), 1, vec![0.0; values.len()]).unwrap();
+            let data = Dataset::new(features, Targets::Real(values)).unwrap();
+            let training_set = TrainingSet::new(&data, Target::Real(ColumnScale::KEPT)).unwrap();
+            largest(&training_set).unwrap()[0]
+        };
+        // Whole numbers: deviation 1/√12.
+        let whole: Vec<f64> = (0..40).map(|row| f64::from(row % 7)).collect();
+        assert!((largest(whole) - 12.0).abs() < 1e-4);
+        // Their deviation is 1.87.
+        let fine = (0..40).map(|row| f64::from(row % 7) + 1e-4 * f64::from(row));
+        let deviation = largest(fine.collect()).powf(-0.5);
+        assert!((0.0018..0.002).contains(&deviation), "{deviation}");
+        assert!(largest(vec![1.0; 5]).is_finite());
+    }
+
+    /// Half of the targets are the same number, whose density has no bound.
+    #[test]
+    fn a_target_that_comes_often_has_no_spike() {
+        let rows = 200;
+        let inputs: Vec<f64> = (0..rows).map(|row| f64::from(row) / 100.0 - 1.0).collect();
+        let rounded = |input: &f64| (2.0 * input).max(0.0).round();
+        let targets = Targets::Real(inputs.iter().map(rounded).collect());
+        let features = Features::new(rows as usize, 1, inputs).unwrap();
+        let data = Dataset::new(features, targets).unwrap();
+        let training_set = TrainingSet::new(&data, Target::Real(ColumnScale::KEPT)).unwrap();
+        let settings = FitSettings {
+            likelihood: Some(LikelihoodName::Heteroscedastic),
+            method: Method::Map,
+            model: "mlp:10".parse().unwrap(),
+            epochs: Some(100),
+            ..FitSettings::default()
+        };
+        let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let rows = Features::new(1, 1, vec![-0.9]).unwrap();
+        let Predictions::Reals(found) = model.predict(&rows, 1).unwrap() else {
+            panic!("numbers were fitted");
+        };
+        let NoiseDeviations::PerPrediction(deviations) = &found.kind else {
+            panic!("the noise is that of each row");
+        };
+        let least = 12f64.sqrt().recip();
+        assert!(
+            (0.99 * least..1.1 * least).contains(&deviations[0]),
+            "{deviations:?}"
+        );
+    }
 
     #[test]
     fn every_one_of_few_rows_is_held_out_once_and_a_fifth_of_many() {

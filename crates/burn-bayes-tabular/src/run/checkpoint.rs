@@ -34,7 +34,7 @@ struct Header {
     optimizer: usize,
 }
 
-const FORMAT: u32 = 8;
+const FORMAT: u32 = 9;
 
 impl RunFolder {
     /// Writes a checkpoint of a fit to rows with this fingerprint, replacing the previous one.
