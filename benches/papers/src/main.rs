@@ -21,7 +21,6 @@ mod e9;
 mod experiment;
 mod findings;
 mod grid;
-mod hamiltonian;
 mod images;
 mod linear_model;
 mod logistic;

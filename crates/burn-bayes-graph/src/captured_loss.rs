@@ -82,6 +82,42 @@ pub struct CapturedLoss<M, B> {
 
 type Loss<M, B> = dyn Fn(&M, B) -> Tensor<1> + Send + Sync;
 
+/// The losses of one batch as a function of the weights, compiled for the CPU; see [`CapturedLoss::compiled`].
+pub struct CompiledBatch {
+    layout: Arc<Layout>,
+    program: Cached<CompiledRecording>,
+    inputs: HostInputs,
+}
+
+impl fmt::Debug for CompiledBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompiledBatch")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CompiledBatch {
+    /// The sum of the losses at these weights, added up in double precision; its gradient is written to `gradient`.
+    ///
+    /// # Panics
+    ///
+    /// If a length is not that of the layout.
+    pub fn sum(&self, weights: &[f32], gradient: &mut [f32]) -> f64 {
+        assert!(
+            [weights.len(), gradient.len()] == [self.layout.len(); 2],
+            "{} weights and {} of their gradient were given, the layout has {}",
+            weights.len(),
+            gradient.len(),
+            self.layout.len()
+        );
+        let losses = self
+            .program
+            .sum(&self.layout, weights, &self.inputs, gradient);
+        losses.iter().map(|&loss| f64::from(loss)).sum()
+    }
+}
+
 impl<M, B> fmt::Debug for CapturedLoss<M, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CapturedLoss")
@@ -203,6 +239,49 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         };
         self.compare(&player, &key, model, &draws, batch, &gradients)?;
         Ok(Some(gradients))
+    }
+
+    /// The losses of a batch as a function of the weights on plain numbers, for a model that does not change besides.
+    /// `None` if they cannot be compiled; the reason is logged once. They are compared with the loss itself once, at the
+    /// model's own weights.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`gradients`](Self::gradients).
+    pub fn compiled(&self, template: &Template<'_, M>, batch: &B) -> Result<Option<CompiledBatch>> {
+        let examples = examples_of(batch)?;
+        let (model, tensors) = (template.model(), template.tensors());
+        let key = template.key(batch, 1);
+        let Some(program) = self.program(model, batch, tensors, &key, examples)? else {
+            return Ok(None);
+        };
+        let Some(inputs) = program.inputs(tensors, Inputs::of(batch), examples) else {
+            return Ok(None);
+        };
+        let draw = self.layout.flatten(model)?.unsqueeze();
+        let found = self.by_program(&program, model, &draw, &inputs);
+        self.compare(&program, &key, model, &draw, batch, &found)?;
+        Ok(Some(CompiledBatch {
+            layout: self.layout.clone(),
+            program,
+            inputs,
+        }))
+    }
+
+    /// The losses of a batch at these weights, `[D]`, and the gradient of their sum in pieces, by ordinary autodiff.
+    ///
+    /// # Errors
+    ///
+    /// If the weights or the model do not fit the layout.
+    pub fn direct(
+        &self,
+        model: &M,
+        weights: Tensor<1>,
+        batch: &B,
+    ) -> Result<(Tensor<1>, Vec<Tensor<1>>)> {
+        let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
+        let found = direct.tracked()?.whole()?;
+        Ok((found.losses, found.pieces))
     }
 
     /// Compares the gradients with those of the loss itself, at some of the calls.

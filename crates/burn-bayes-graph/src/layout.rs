@@ -54,6 +54,16 @@ impl LayoutEntry {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The fan-in: the first dimension of a matrix (Burn's layout of linear layers), the product of all but the first
+    /// dimension of a convolution, and the length of a vector.
+    pub fn fan_in(&self) -> usize {
+        match self.shape.as_slice() {
+            [] => 1,
+            [width] | [width, _] => (*width).max(1),
+            [_, rest @ ..] => rest.iter().product::<usize>().max(1),
+        }
+    }
 }
 
 /// Which parameters lie where in the flat vector of weights.

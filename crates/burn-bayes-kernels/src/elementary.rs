@@ -64,7 +64,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     const LIMITS: [f32; 2] = [-105.0, 90.0];
     let x = if x < LIMITS[0] { LIMITS[0] } else { x };
     let x = if x > LIMITS[1] { LIMITS[1] } else { x };
-    let n = x.mul_add(std::f32::consts::LOG2_E, ROUND) - ROUND;
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
+    let n = shifted - ROUND;
     let r = n.mul_add(-LN_2_HIGH, x);
     let r = n.mul_add(-LN_2_LOW, r);
     let p = r.mul_add(1.0 / 5040.0, 1.0 / 720.0);
@@ -73,11 +74,12 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = r.mul_add(p, 1.0 / 6.0);
     let p = r.mul_add(p, 0.5);
     let p = (r * r).mul_add(p, r) + 1.0;
-    // The conversion saturates, and takes NaN to zero.
-    let n = n as i32;
+    // A conversion to an integer, or a check of its overflow, would keep loops from being vectorised. Of NaN it is any
+    // number, and the result is NaN.
+    let n = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
     let half = n >> 1;
-    let power = |n: i32| f32::from_bits(((n + 127) << 23) as u32);
-    p * power(half) * power(n - half)
+    let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
+    p * power(half) * power(n.wrapping_sub(half))
 }
 
 /// ln(x), within two units in the last place.

@@ -25,6 +25,8 @@ pub mod predict;
 pub mod prior;
 mod recorded;
 #[cfg(feature = "train")]
+pub mod sampling;
+#[cfg(feature = "train")]
 mod supervised;
 #[cfg(feature = "train")]
 pub mod train;
@@ -58,7 +60,7 @@ pub use predict::Predictor;
 #[doc(no_inline)]
 pub use prior::Prior;
 #[cfg(feature = "train")]
-pub use supervised::{Fit, Fitted, Inputs, PREDICTION_DRAWS, Supervised};
+pub use supervised::{Fit, Fitted, Inputs, PREDICTION_DRAWS, Sampled, Supervised};
 #[cfg(feature = "train")]
 #[doc(no_inline)]
 pub use train::{Bayesian, ExampleLoss};

@@ -145,12 +145,17 @@ impl Noise {
         if let Some(normals) = crate::gpu::normal(self.gpu_stream(), len, &device) {
             return normals;
         }
+        Tensor::from_data(TensorData::new(self.on_host(len), [len]), &device)
+    }
+
+    /// The same on the host.
+    pub(crate) fn on_host(self, len: usize) -> Vec<f32> {
         let mut values = vec![0.0; len];
         normal(self.stream(), &mut values);
         if self.negated {
             values.iter_mut().for_each(|value| *value = -*value);
         }
-        Tensor::from_data(TensorData::new(values, [len]), &device)
+        values
     }
 
     /// The result of `evaluate`, whose random numbers from the device's own generator are a function of seed and stream.

@@ -6,7 +6,7 @@ use std::f64::consts::PI;
 
 use burn::module::{ParamGroup, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_bayes_graph::Layout;
+use burn_bayes_graph::{Layout, LayoutEntry};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -23,6 +23,8 @@ use crate::kernels::composed::to_host;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prior {
     precision: f64,
+    /// The deviation of weights times √fan-in, which replaces the precision for parameters with several dimensions.
+    fan_in_deviation: Option<f64>,
     groups: Vec<(ParamGroup, f64)>,
 }
 
@@ -31,7 +33,17 @@ impl Prior {
     pub fn isotropic(precision: f64) -> Self {
         Self {
             precision,
+            fan_in_deviation: None,
             groups: Vec::new(),
+        }
+    }
+
+    /// The deviation `deviation`/√fan-in for the weights of a layer, and 1 for its biases and other vectors: with it the
+    /// functions of a network before the data do not depend on its widths.
+    pub fn by_fan_in(deviation: f64) -> Self {
+        Self {
+            fan_in_deviation: Some(deviation),
+            ..Self::isotropic(1.0)
         }
     }
 
@@ -48,7 +60,11 @@ impl Prior {
     /// Fails if a precision is not finite and above zero, or if a group selects none of the
     /// layout's parameters. Groups of ids select none, because ids change when a record is loaded.
     pub fn resolve(&self, layout: &Layout) -> Result<PriorPrecisions> {
-        let all = std::iter::once(self.precision).chain(self.groups.iter().map(|group| group.1));
+        let scaled = self
+            .fan_in_deviation
+            .map(|deviation| 1.0 / (deviation * deviation));
+        let all = std::iter::once(self.precision).chain(scaled);
+        let all = all.chain(self.groups.iter().map(|group| group.1));
         if let Some(precision) = all
             .into_iter()
             .find(|value| !(value.is_finite() && *value > 0.0))
@@ -71,14 +87,20 @@ impl Prior {
                 ));
             }
         }
-        let precision = |path: &str| {
+        let precision = |entry: &LayoutEntry| {
             let mut groups = self.groups.iter().rev();
-            let group = groups.find(|(group, _)| selects(group, path));
-            group.map_or(self.precision, |&(_, precision)| precision)
+            let group = groups.find(|(group, _)| selects(group, &entry.path));
+            match (group, self.fan_in_deviation) {
+                (Some(&(_, precision)), _) => precision,
+                (None, Some(deviation)) if entry.shape.len() > 1 => {
+                    entry.fan_in() as f64 / (deviation * deviation)
+                }
+                (None, _) => self.precision,
+            }
         };
         let entries = layout.entries().iter();
         Ok(PriorPrecisions::of_runs(
-            entries.map(|entry| (entry.len(), precision(&entry.path))),
+            entries.map(|entry| (entry.len(), precision(entry))),
         ))
     }
 }

@@ -3,6 +3,7 @@
 mod fit;
 mod fitted;
 mod rows;
+mod sampled;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use burn_bayes_graph::ExampleBatch;
 
 pub use self::fit::{Fit, PREDICTION_DRAWS};
 pub use self::fitted::Fitted;
+pub use self::sampled::Sampled;
 use crate::error::{Error, Result};
 use crate::laplace::ModelOutputs;
 use crate::likelihood::{Likelihood, LikelihoodOutput, Targets};

@@ -7,6 +7,7 @@ mod conclusions;
 mod gap;
 mod mixtures;
 mod protocols;
+mod sampling;
 mod sets;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use crate::sets::UciFolder;
 pub(crate) use gap::GAP;
 use mixtures::mixtures;
 use protocols::{Protocol, protocols};
+pub(crate) use sampling::SAMPLING;
 use sets::{SETS, Set};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use burn_bayes::sampling::MclmcConfig;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::settings::Method;
 
@@ -21,25 +22,30 @@ const DEVIATIONS: f64 = 2.0;
 
 /// Fits, samples and draws; the result is the content of an SVG file.
 pub(crate) fn draw() -> Result<String> {
-    let known = Known::new(&sampling(Effort::Full, SEED))?;
+    let sampling = sampling(Effort::Full, SEED);
+    let known = Known::new(&sampling)?;
+    let fit = |fits| known.predict(fits, SEED);
+    let chains = known.chains(&MclmcConfig::new(), &sampling)?;
     let shown = [
-        ("mean-field", Fits::one(Method::MeanField)),
-        ("VIFA", Fits::one(Method::Vifa)),
-        ("SLANG", Fits::one(Method::Slang)),
-        ("mixture of five VIFA fits", Fits::several(Method::Vifa)),
+        ("VIFA", fit(Fits::one(Method::Vifa))?),
+        ("SLANG", fit(Fits::one(Method::Slang))?),
+        (
+            "mixture of five VIFA fits",
+            fit(Fits::several(Method::Vifa))?,
+        ),
+        ("MCLMC, four chains", [chains.means, chains.deviations]),
     ];
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" \
          aria-labelledby=\"t d\" font-family=\"system-ui, sans-serif\" font-size=\"14\" fill=\"#26323a\">\n\
          <title id=\"t\">A curve with a gap in its examples</title>\n\
-         <desc id=\"d\">Four fits in front of the posterior of the same network. Among the examples they agree. In the gap and beyond \
-         the ends, all fits are much narrower than the posterior.</desc>\n\
+         <desc id=\"d\">Three fits and samples in front of the posterior of the same network. Among the examples they agree. In the gap \
+         and beyond the ends, the fits are much narrower than the posterior, and the samples are as wide.</desc>\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"8\" fill=\"#fbfbf9\"/>\n"
     );
-    for (number, (title, fits)) in shown.into_iter().enumerate() {
+    for (number, (title, [means, deviations])) in shown.into_iter().enumerate() {
         let left = 20.0 + (PANEL.0 + 20.0) * (number % 2) as f64;
         let top = 34.0 + (PANEL.1 + 40.0) * (number / 2) as f64;
-        let [means, deviations] = known.predict(fits, SEED)?;
         let panel = Panel { left, top };
         let posterior = &known.posterior;
         let (outline, mean) = panel.band(&posterior.means, &posterior.deviations);
@@ -70,7 +76,7 @@ pub(crate) fn draw() -> Result<String> {
         (
             22.0,
             "#c9541c",
-            "orange: fit at the defaults of the program, mean ± 2 epistemic deviations",
+            "orange: fit or samples at the defaults, mean ± 2 epistemic deviations",
         ),
     ] {
         let height = HEIGHT - 34.0 + line;

@@ -6,6 +6,8 @@
 //! ```
 
 use burn_bayes::eval::Chains;
+use burn_bayes::sampling::{HmcConfig, LogDensity, MclmcConfig};
+use burn_bayes_data::ColumnScale;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde::Serialize;
@@ -13,10 +15,9 @@ use serde::Serialize;
 use burn_bayes_tabular::error::{Result, TabularError};
 
 use super::generators::normals;
-use crate::hamiltonian::{Density, Hamiltonian};
 
 /// The posterior, of rows as the network has them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ReluRegression {
     pub(super) inputs: Vec<f64>,
     pub(super) targets: Vec<f64>,
@@ -45,6 +46,19 @@ pub(super) struct FunctionValues {
     pub(super) deviations: Vec<f64>,
     /// The largest R̂ of a value.
     pub(super) r_hat: f64,
+}
+
+impl FunctionValues {
+    /// Values of standardised targets in their own unit.
+    pub(super) fn in_units_of(mut self, scale: ColumnScale) -> Self {
+        for mean in &mut self.means {
+            *mean = scale.undo(*mean);
+        }
+        for deviation in &mut self.deviations {
+            *deviation *= scale.spread;
+        }
+        self
+    }
 }
 
 /// Near a quarter of a period for a weight that only the prior knows; the values of the function are then nearly
@@ -80,23 +94,55 @@ impl ReluRegression {
         inputs: &[f64],
         sampling: &Sampling,
     ) -> Result<FunctionValues> {
-        let hamiltonian = Hamiltonian {
-            warm_up: sampling.warm_up,
-            draws: sampling.draws,
-            length: LENGTH,
-        };
-        let mut values = vec![Vec::new(); inputs.len()];
-        for chain in 0..sampling.chains {
+        let hmc = HmcConfig::new()
+            .with_warm_up(sampling.warm_up)
+            .with_draws(sampling.draws)
+            .with_length(LENGTH)
+            .with_seed(sampling.seed);
+        let (densities, starts) = self.chains(sampling);
+        let chains = hmc.sample_density(densities, starts)?;
+        let found = self.values_of(inputs, &chains)?;
+        let most = found.r_hat;
+        if most.is_nan() || most > MOST_R_HAT {
+            let problem = format!("the chains of the reference do not agree: R̂ is {most:.3}");
+            return Err(TabularError::Data(problem));
+        }
+        Ok(found)
+    }
+
+    /// The function at `inputs`, from chains of MCLMC.
+    pub(super) fn sampled(
+        &self,
+        inputs: &[f64],
+        mclmc: &MclmcConfig,
+        sampling: &Sampling,
+    ) -> Result<FunctionValues> {
+        let (densities, starts) = self.chains(sampling);
+        let chains = mclmc.sample_density(densities, starts)?;
+        self.values_of(inputs, &chains)
+    }
+
+    fn chains(&self, sampling: &Sampling) -> (Vec<Self>, Vec<Vec<f64>>) {
+        let scale = START / self.prior_precision.sqrt();
+        let starts = (0..sampling.chains).map(|chain| {
             let seed = sampling.chains * sampling.seed + chain;
-            let scale = START / self.prior_precision.sqrt();
             let mut start = normals(3 * self.units + 1, &mut StdRng::seed_from_u64(seed));
             start.iter_mut().for_each(|weight| *weight *= scale);
-            hamiltonian.chain(self, start, seed, |weights| {
-                for (values, &input) in values.iter_mut().zip(inputs) {
-                    values.push(self.value(weights, input));
-                }
-            });
-        }
+            start
+        });
+        (
+            vec![self.clone(); sampling.chains as usize],
+            starts.collect(),
+        )
+    }
+
+    fn values_of(&self, inputs: &[f64], chains: &[Vec<Vec<f64>>]) -> Result<FunctionValues> {
+        let draws = chains[0].len();
+        let of_input = |&input: &f64| -> Vec<f64> {
+            let draws = chains.iter().flatten();
+            draws.map(|weights| self.value(weights, input)).collect()
+        };
+        let values: Vec<_> = inputs.iter().map(of_input).collect();
         let (mut means, mut deviations) = (Vec::new(), Vec::new());
         let mut most = 1.0_f64;
         for values in &values {
@@ -105,13 +151,9 @@ impl ReluRegression {
             let squares = values.iter().map(|value| (value - mean).powi(2));
             deviations.push((squares.sum::<f64>() / count).sqrt());
             means.push(mean);
-            let chains = Chains::new(values, sampling.chains as usize, sampling.draws)?;
+            let chains = Chains::new(values, chains.len(), draws)?;
             let r_hat = chains.r_hat().unwrap_or(f64::INFINITY);
             most = if r_hat <= most { most } else { r_hat };
-        }
-        if most.is_nan() || most > MOST_R_HAT {
-            let problem = format!("the chains of the reference do not agree: R̂ is {most:.3}");
-            return Err(TabularError::Data(problem));
         }
         Ok(FunctionValues {
             means,
@@ -121,20 +163,20 @@ impl ReluRegression {
     }
 }
 
-impl Density for ReluRegression {
-    fn energy(&self, weights: &[f64], gradient: &mut [f64]) -> f64 {
-        let mut energy = 0.0;
+impl LogDensity for ReluRegression {
+    fn evaluate(&mut self, weights: &[f64], gradient: &mut [f64]) -> burn_bayes::Result<f64> {
+        let mut log_density = 0.0;
         for (slope, weight) in gradient.iter_mut().zip(weights) {
-            *slope = self.prior_precision * weight;
-            energy += 0.5 * *slope * weight;
+            *slope = -self.prior_precision * weight;
+            log_density += 0.5 * *slope * weight;
         }
         let [inner, biases, outer, _] = self.split(weights);
         let (of_inner, rest) = gradient.split_at_mut(self.units);
         let (of_biases, rest) = rest.split_at_mut(self.units);
         let (of_outer, of_constant) = rest.split_at_mut(self.units);
         for (&input, &target) in self.inputs.iter().zip(&self.targets) {
-            let residual = self.value(weights, input) - target;
-            energy += 0.5 * self.noise_precision * residual * residual;
+            let residual = target - self.value(weights, input);
+            log_density -= 0.5 * self.noise_precision * residual * residual;
             let slope = self.noise_precision * residual;
             of_constant[0] += slope;
             for unit in 0..self.units {
@@ -145,7 +187,7 @@ impl Density for ReluRegression {
                 of_inner[unit] += slope * outer[unit] * input;
             }
         }
-        energy
+        Ok(log_density)
     }
 }
 
@@ -165,17 +207,17 @@ mod tests {
 
     #[test]
     fn the_gradient_is_that_of_finite_differences() {
-        let regression = regression();
+        let mut regression = regression();
         let weights = normals(10, &mut StdRng::seed_from_u64(4));
         let mut gradient = vec![0.0; 10];
-        regression.energy(&weights, &mut gradient);
+        regression.evaluate(&weights, &mut gradient).unwrap();
         for at in 0..10 {
-            let energy = |step: f64| {
+            let mut log_density = |step: f64| {
                 let mut moved = weights.clone();
                 moved[at] += step;
-                regression.energy(&moved, &mut [0.0; 10])
+                regression.evaluate(&moved, &mut [0.0; 10]).unwrap()
             };
-            let slope = (energy(1e-5) - energy(-1e-5)) / 2e-5;
+            let slope = (log_density(1e-5) - log_density(-1e-5)) / 2e-5;
             assert!((gradient[at] - slope).abs() < 1e-6, "{at}: {gradient:?}");
         }
     }

@@ -223,14 +223,17 @@ impl CompiledRecording {
     }
 
     /// Runs the program at the layout's weights.
+    ///
+    /// Gradients are those of the losses times `factor`.
     fn run_into(
         &self,
         layout: &Layout,
         weights: &[f32],
         inputs: &HostInputs,
+        factor: f32,
         outputs: &mut [&mut [f32]],
     ) {
-        let factor = [1.0 / inputs.examples as f32];
+        let factor = [factor];
         let entries = layout.entries();
         let shared = self.shared.iter().map(|source| match *source {
             Shared::Parameter(parameter) => {
@@ -266,7 +269,7 @@ impl CompiledRecording {
         let mut results = vec![0.0; count * len];
         let places = results.chunks_exact_mut(len).collect();
         self.for_draws(layout, draws, inputs, places, |place, weights| {
-            self.run_into(layout, weights, inputs, &mut [place]);
+            self.run_into(layout, weights, inputs, 1.0, &mut [place]);
         });
         results
     }
@@ -295,7 +298,7 @@ impl CompiledRecording {
             }
         }
         self.for_draws(layout, draws, inputs, places, |mut places, weights| {
-            self.run_into(layout, weights, inputs, &mut places);
+            self.run_into(layout, weights, inputs, 1.0, &mut places);
         });
         let mut all: Vec<_> = all.into_iter().map(Some).collect();
         let device = device_of(batch.iter());
@@ -367,17 +370,48 @@ impl CompiledRecording {
         draws > 1 && self.program.numbers(inputs.examples) >= SHARE
     }
 
-    /// Evaluates the recording and its gradients at the layout's weights.
+    /// Evaluates the recording and the gradients of its mean at the layout's weights.
     fn run(&self, layout: &Layout, weights: &[f32], inputs: &HostInputs) -> AtDraw {
+        let has_gradients = self.program.outputs().len() > 1;
+        let mut gradient = vec![0.0; if has_gradients { layout.len() } else { 0 }];
+        let factor = 1.0 / inputs.examples as f32;
+        let (result, outside) = self.evaluate(layout, weights, inputs, factor, &mut gradient);
+        AtDraw {
+            result,
+            weights: gradient,
+            outside: self.outside.iter().copied().zip(outside).collect(),
+        }
+    }
+
+    /// The losses of the rows at the layout's weights, and in `gradient` that of their sum.
+    pub(crate) fn sum(
+        &self,
+        layout: &Layout,
+        weights: &[f32],
+        inputs: &HostInputs,
+        gradient: &mut [f32],
+    ) -> Vec<f32> {
+        gradient.fill(0.0);
+        self.evaluate(layout, weights, inputs, 1.0, gradient).0
+    }
+
+    /// The result, and the gradients outside the layout. Those of the layout's weights are written to `gradient`, as far as
+    /// the recording depends on them.
+    fn evaluate(
+        &self,
+        layout: &Layout,
+        weights: &[f32],
+        inputs: &HostInputs,
+        factor: f32,
+        gradient: &mut [f32],
+    ) -> (Vec<f32>, Vec<Vec<f32>>) {
         let entries = layout.entries();
         let described = self.program.outputs();
         let mut result = vec![0.0; inputs.examples * described[0].len];
-        let has_gradients = described.len() > 1;
-        let mut gradient = vec![0.0; if has_gradients { layout.len() } else { 0 }];
         let of_outside = &described[1 + self.parameters.len()..];
         let mut outside: Vec<Vec<f32>> = of_outside.iter().map(|of| vec![0.0; of.len]).collect();
         let mut outputs: Vec<&mut [f32]> = vec![&mut result];
-        let mut rest = &mut gradient[..];
+        let mut rest = gradient;
         let mut passed = 0;
         for &parameter in &self.parameters {
             let entry = &entries[parameter];
@@ -388,12 +422,8 @@ impl CompiledRecording {
             rest = after;
         }
         outputs.extend(outside.iter_mut().map(Vec::as_mut_slice));
-        self.run_into(layout, weights, inputs, &mut outputs);
-        AtDraw {
-            result,
-            weights: gradient,
-            outside: self.outside.iter().copied().zip(outside).collect(),
-        }
+        self.run_into(layout, weights, inputs, factor, &mut outputs);
+        (result, outside)
     }
 
     fn workspace(&self) -> std::sync::MutexGuard<'_, Vec<Workspace>> {

@@ -2,6 +2,8 @@
 //!
 //! Shared by the crates of burn-bayes; no part of what is kept stable.
 
+use rayon::prelude::*;
+
 mod assembly;
 #[cfg(feature = "flex")]
 mod flex;
@@ -13,3 +15,9 @@ pub use assembly::Assembly;
 pub use flex::{Contiguous, is_whole, lent, primitive, tensor};
 pub(crate) use host::HostValues;
 pub use scratch::Scratch;
+
+/// The results of a function of every item, computed side by side on the threads that programs use as well, in the order of
+/// the items.
+pub fn side_by_side<T: Send, R: Send>(items: Vec<T>, run: impl Fn(T) -> R + Sync + Send) -> Vec<R> {
+    items.into_par_iter().map(run).collect()
+}

@@ -60,21 +60,11 @@ impl InitialDeviation {
         let pieces = layout.entries().iter().map(|entry| {
             let deviation = match self {
                 Self::Constant(deviation) => deviation,
-                Self::FanInScaled(scale) => scale / (fan(&entry.shape) as f64).sqrt(),
+                Self::FanInScaled(scale) => scale / (entry.fan_in() as f64).sqrt(),
             };
             Tensor::full([entry.len()], 2.0 * deviation.ln(), device)
         });
         Tensor::cat(pieces.collect(), 0)
-    }
-}
-
-/// The fan-in: the first dimension of a matrix (Burn's layout of linear layers), the product of all
-/// but the first dimension of a convolution, and the length of a vector.
-fn fan(shape: &[usize]) -> usize {
-    match shape {
-        [] => 1,
-        [width] | [width, _] => (*width).max(1),
-        [_, rest @ ..] => rest.iter().product::<usize>().max(1),
     }
 }
 
@@ -143,14 +133,6 @@ pub fn updated<const R: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fans_of_linear_convolution_and_bias() {
-        assert_eq!(
-            [fan(&[13, 50]), fan(&[8, 3, 5, 5]), fan(&[50])],
-            [13, 75, 50]
-        );
-    }
 
     #[test]
     fn rows_are_orthonormal_up_to_rounding() {

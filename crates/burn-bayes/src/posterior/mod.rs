@@ -1,8 +1,8 @@
 //! Distributions over the weights of a model.
 //!
 //! Every method returns a [`Posterior`]: a [`FactorPosterior`] (a low-rank-plus-diagonal Gaussian),
-//! a [`PointPosterior`] (one vector of weights, as in ordinary training), or a [`Mixture`] of
-//! posteriors of the same type (an ensemble).
+//! a [`PointPosterior`] (one vector of weights, as in ordinary training), a [`SamplePosterior`] (the draws of chains), or a
+//! [`Mixture`] of posteriors of the same type (an ensemble).
 
 mod covariance;
 mod dense;
@@ -16,6 +16,7 @@ mod nearest;
 mod point;
 mod precision;
 mod reparameterization;
+mod sample;
 mod settings;
 mod storage;
 
@@ -42,6 +43,7 @@ pub use self::model_state::{changing, running};
 pub use self::nearest::NearestGaussian;
 pub use self::point::PointPosterior;
 pub(crate) use self::precision::{PrecisionDraws, precision_draws};
+pub use self::sample::SamplePosterior;
 pub(crate) use self::settings::hash_of_settings;
 #[doc(hidden)]
 pub use self::storage::FORMAT_VERSION;

@@ -4,9 +4,8 @@ use burn::module::{Initializer, Lora, Module, ModuleVisitor, Param, ParamGroup, 
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Int, Tensor};
-use burn_bayes::BayesianConfig;
-use burn_bayes::VifaConfig;
 use burn_bayes::graph::Layout;
+use burn_bayes::{BayesianConfig, Prior, VifaConfig};
 
 use crate::support::{autodiff, bits, device, filled, normals, values, vector};
 
@@ -82,6 +81,29 @@ fn entries_lie_one_after_the_other_in_the_order_of_the_module() {
             None
         ]
     );
+}
+
+#[test]
+fn fans_of_linear_layers_convolutions_and_biases() {
+    let json = r#"[{"path":"linear","shape":[13,50],"offset":0},
+        {"path":"convolution","shape":[8,3,5,5],"offset":650},
+        {"path":"bias","shape":[50],"offset":1250}]"#;
+    let layout = Layout::from_json(json).unwrap();
+    let fans: Vec<_> = layout
+        .entries()
+        .iter()
+        .map(|entry| entry.fan_in())
+        .collect();
+    assert_eq!(fans, [13, 75, 50]);
+    // Deviations 2/√fan-in, but 1 for a vector, and 10 for a group.
+    let prior = Prior::by_fan_in(2.0).with_group(ParamGroup::from_path("convolution"), 0.01);
+    let precisions = prior.resolve(&layout).unwrap();
+    assert_eq!(
+        precisions.segments(),
+        [(650, 13.0 / 4.0), (600, 0.01), (50, 1.0)]
+    );
+    let error = Prior::by_fan_in(0.0).resolve(&layout).unwrap_err();
+    assert!(error.is_config(), "{error}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod posterior;
 mod posterior_laws;
 mod predictor;
 mod recovery;
+mod sampling;
 mod silent_training;
 mod spoilt_posteriors;
 mod stages;

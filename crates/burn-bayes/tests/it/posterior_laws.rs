@@ -6,7 +6,7 @@ use burn::module::ParamGroup;
 use burn::nn::LinearConfig;
 use burn::tensor::Tensor;
 use burn_bayes::graph::Layout;
-use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
+use burn_bayes::posterior::{Mixture, PointPosterior, Posterior, SamplePosterior};
 use burn_bayes::{FactorPosterior, Noise};
 
 use crate::support::{bits, device, flat_layout, layout_of, matrix, normals, values, vector};
@@ -87,6 +87,35 @@ fn factor_posteriors() {
 fn point_masses() {
     obeys_the_laws(&point(1), "q.bpk");
     obeys_the_laws(&point(1), "q.safetensors");
+}
+
+#[test]
+fn samples() {
+    let posterior = |count: usize| {
+        let samples = matrix(count, LEN, &normals(1, count * LEN));
+        SamplePosterior::new(flat_layout(LEN), samples)
+    };
+    for count in [1, 4, 12] {
+        obeys_the_laws(&posterior(count).unwrap(), "q.bpk");
+        obeys_the_laws(&posterior(count).unwrap(), "q.safetensors");
+    }
+    // As many rows as samples are all of them.
+    let posterior = posterior(5).unwrap();
+    let draws = posterior.sampler().unwrap().draws(Noise::new(3), 5);
+    let sorted = |rows: Tensor<2>| {
+        let mut rows: Vec<_> = bits(&rows).chunks(LEN).map(<[u32]>::to_vec).collect();
+        rows.sort();
+        rows
+    };
+    assert_eq!(sorted(draws.unwrap()), sorted(posterior.samples()));
+    for (samples, what) in [
+        (Tensor::zeros([0, LEN], &device()), "samples"),
+        (Tensor::zeros([2, LEN - 1], &device()), "weights"),
+        (Tensor::full([2, LEN], f32::NAN, &device()), "NaN"),
+    ] {
+        let error = SamplePosterior::new(flat_layout(LEN), samples).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+    }
 }
 
 #[test]

@@ -1,0 +1,148 @@
+//! What samplers draw from: densities, and the posterior of a model as one.
+
+use std::sync::Arc;
+
+use burn::module::{Module, ParamGroup};
+use burn::tensor::{Tensor, TensorData};
+use burn_bayes_graph::{CapturedLoss, CompiledBatch, ExampleBatch, Layout, Template};
+
+use crate::error::Result;
+use crate::prior::Prior;
+use crate::train::ExampleLoss;
+
+/// The density of d numbers, up to a factor.
+///
+/// Every chain has its own, so that an evaluation may keep its memory from one call to the next.
+pub trait LogDensity: Send {
+    /// The logarithm of the density at a place, up to a constant; its gradient is written to `gradient`, of the same length.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be evaluated. A place without a density is no error: its logarithm is −∞ or NaN.
+    fn evaluate(&mut self, place: &[f64], gradient: &mut [f64]) -> Result<f64>;
+}
+
+/// The posterior over the weights of a model, in units of the prior's standard deviations, or of 1 where these are larger.
+///
+/// Losses are compiled where that is possible. Otherwise a step is one pass of Burn's autodiff, with the model in inference
+/// mode either way.
+#[derive(Clone, Debug)]
+pub struct ModelDensity<M: Module + ExampleLoss> {
+    layout: Arc<Layout>,
+    losses: Arc<CapturedLoss<M, M::Input>>,
+    batches: Vec<Batch<M::Input>>,
+    model: M,
+    /// The size of every weight's unit, and α in these units.
+    units: Arc<[f64]>,
+    precisions: Arc<[f64]>,
+    /// Memory of an evaluation.
+    weights: Vec<f32>,
+    gradient: Vec<f32>,
+}
+
+/// Rows of the training data.
+#[derive(Clone, Debug)]
+enum Batch<B> {
+    Compiled(Arc<CompiledBatch>),
+    Direct(B),
+}
+
+impl<M> ModelDensity<M>
+where
+    M: Module + ExampleLoss<Input: ExampleBatch> + 'static,
+{
+    /// The posterior over the weights of `model` that `group` selects, given the batches of all rows.
+    ///
+    /// # Errors
+    ///
+    /// If the group selects none, the prior does not fit, or a batch cannot be evaluated.
+    pub fn new(model: &M, group: &ParamGroup, prior: &Prior, batches: &[M::Input]) -> Result<Self> {
+        let layout = Arc::new(Layout::new(model, group)?);
+        let prior = prior.resolve(&layout)?;
+        let losses = |model: &M, batch| model.example_losses(batch);
+        let losses = CapturedLoss::new(layout.clone(), losses);
+        let template = Template::new(model, &layout);
+        let batches = batches.iter().map(|batch| {
+            let compiled = losses.compiled(&template, batch)?;
+            Ok(match compiled {
+                Some(compiled) => Batch::Compiled(Arc::new(compiled)),
+                None => Batch::Direct(batch.clone()),
+            })
+        });
+        let batches: Vec<_> = batches.collect::<Result<_>>()?;
+        let runs = prior.segments().iter();
+        let precisions = runs.flat_map(|&(len, precision)| std::iter::repeat_n(precision, len));
+        let unit_of = |precision: f64| precision.sqrt().recip().min(1.0);
+        let (units, precisions): (Vec<_>, Vec<_>) = precisions
+            .map(|precision| {
+                let unit = unit_of(precision);
+                (unit, precision * unit * unit)
+            })
+            .unzip();
+        Ok(Self {
+            losses: Arc::new(losses),
+            batches,
+            model: model.clone(),
+            units: units.into(),
+            precisions: precisions.into(),
+            weights: vec![0.0; layout.len()],
+            gradient: vec![0.0; layout.len()],
+            layout,
+        })
+    }
+
+    /// Which weights they are.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// The place of the weights of a model.
+    ///
+    /// # Errors
+    ///
+    /// If the model has others.
+    pub fn place_of(&self, model: &M) -> Result<Vec<f64>> {
+        let weights = self.layout.flatten(model)?.without_autodiff().into_data();
+        let weights = weights.iter::<f64>().zip(self.units.iter());
+        Ok(weights.map(|(weight, unit)| weight / unit).collect())
+    }
+
+    /// The weights at a place.
+    pub fn weights_at(&self, place: &[f64]) -> Vec<f32> {
+        let scaled = place.iter().zip(self.units.iter());
+        scaled.map(|(z, unit)| (z * unit) as f32).collect()
+    }
+}
+
+impl<M> LogDensity for ModelDensity<M>
+where
+    M: Module + ExampleLoss<Input: ExampleBatch + Send> + 'static,
+{
+    fn evaluate(&mut self, place: &[f64], gradient: &mut [f64]) -> Result<f64> {
+        self.weights = self.weights_at(place);
+        let mut log_density = 0.0;
+        for ((slope, z), precision) in gradient.iter_mut().zip(place).zip(self.precisions.iter()) {
+            *slope = -precision * z;
+            log_density += 0.5 * *slope * z;
+        }
+        for batch in &self.batches {
+            log_density -= match batch {
+                Batch::Compiled(batch) => batch.sum(&self.weights, &mut self.gradient),
+                Batch::Direct(batch) => {
+                    let weights = TensorData::new(self.weights.clone(), [self.weights.len()]);
+                    let device = self.model.devices().into_iter().next().unwrap_or_default();
+                    let weights = Tensor::from_data(weights, &device.inner());
+                    let (losses, pieces) = self.losses.direct(&self.model, weights, batch)?;
+                    let pieces = Tensor::cat(pieces, 0).into_data();
+                    self.gradient = pieces.iter::<f32>().collect();
+                    losses.into_data().iter::<f64>().sum()
+                }
+            };
+            let gradients = self.gradient.iter().zip(self.units.iter());
+            for (slope, (&loss, unit)) in gradient.iter_mut().zip(gradients) {
+                *slope -= f64::from(loss) * unit;
+            }
+        }
+        Ok(log_density)
+    }
+}

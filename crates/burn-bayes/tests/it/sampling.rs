@@ -1,0 +1,198 @@
+//! Samples by MCLMC: exact posteriors, predictions, files, and what is refused.
+
+use std::ops::ControlFlow;
+
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::Tensor;
+use burn::tensor::activation::tanh;
+use burn_bayes::likelihood::Likelihood;
+use burn_bayes::posterior::{SamplePosterior, linear_regression_posterior};
+use burn_bayes::sampling::{MclmcConfig, Samples};
+use burn_bayes::{Fitted, Prior, Sampled, Supervised};
+
+use crate::support::{autodiff, filled, matrix, normals, values};
+
+const ROWS: usize = 40;
+const WIDTH: usize = 3;
+const NOISE_PRECISION: f64 = 4.0;
+
+/// A linear model without a bias, whose posterior is known.
+fn line(seed: u64) -> Supervised<Linear> {
+    let layer = LinearConfig::new(WIDTH, 1).with_bias(false);
+    let layer = filled(layer.init(&autodiff()), seed, 0.5);
+    let forward = |layer: &Linear, x: Tensor<2>| layer.forward(x);
+    let likelihood = Likelihood::Gaussian {
+        noise_precision: NOISE_PRECISION,
+    };
+    Supervised::new(layer, forward, likelihood)
+}
+
+#[derive(Module, Debug)]
+struct Net {
+    first: Linear,
+    last: Linear,
+}
+
+impl Net {
+    fn new(seed: u64) -> Self {
+        let net = Self {
+            first: LinearConfig::new(WIDTH, 5).init(&autodiff()),
+            last: LinearConfig::new(5, 1).init(&autodiff()),
+        };
+        filled(net, seed, 0.5)
+    }
+
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        self.last.forward(tanh(self.first.forward(x)))
+    }
+}
+
+fn net(seed: u64) -> Supervised<Net> {
+    let likelihood = Likelihood::Gaussian {
+        noise_precision: NOISE_PRECISION,
+    };
+    Supervised::new(Net::new(seed), Net::forward, likelihood)
+}
+
+fn data() -> (Tensor<2>, Tensor<2>) {
+    let x = matrix(ROWS, WIDTH, &normals(1, ROWS * WIDTH));
+    let y = matrix(ROWS, 1, &normals(2, ROWS));
+    (x, y)
+}
+
+fn short() -> MclmcConfig {
+    MclmcConfig::new()
+        .with_warm_up_steps(30)
+        .with_tuning_steps(40)
+        .with_steps(40)
+        .with_draws(5)
+}
+
+fn rows(posterior: &SamplePosterior) -> Vec<Vec<f64>> {
+    let samples = posterior.samples();
+    let [_, len] = samples.dims();
+    values(&samples).chunks(len).map(<[f64]>::to_vec).collect()
+}
+
+#[test]
+fn the_moments_of_a_linear_regression_are_exact() {
+    let config = MclmcConfig::new()
+        .with_prior(Prior::isotropic(0.7))
+        .with_warm_up_steps(200)
+        .with_tuning_steps(1000)
+        .with_steps(12_000)
+        .with_draws(1500)
+        .with_energy_variance(5e-4);
+    let (x, y) = data();
+    let samples = config
+        .sample(&[line(3), line(4)], &[(x.clone(), y.clone())])
+        .unwrap();
+    let posterior = samples.posterior().unwrap();
+    assert_eq!(posterior.count(), 3000);
+    let draws = rows(&posterior);
+    let mean = |of: &dyn Fn(&[f64]) -> f64| {
+        draws.iter().map(|draw| of(draw)).sum::<f64>() / draws.len() as f64
+    };
+    let exact = linear_regression_posterior(&values(&x), &values(&y), 0.7, NOISE_PRECISION);
+    let exact = exact.unwrap();
+    let deviations: Vec<f64> = exact.variances().iter().map(|v| v.sqrt()).collect();
+    for row in 0..WIDTH {
+        let off = (mean(&|draw| draw[row]) - exact.mean()[row]) / deviations[row];
+        assert!(off.abs() < 0.1, "mean {row}: {off} deviations");
+        for column in 0..=row {
+            let centred = |draw: &[f64]| {
+                (draw[row] - exact.mean()[row]) * (draw[column] - exact.mean()[column])
+            };
+            let scale = deviations[row] * deviations[column];
+            let off = (mean(&centred) - exact.covariance().get(row, column)) / scale;
+            assert!(off.abs() < 0.12, "covariance {row}, {column}: {off}");
+        }
+    }
+    let agreement = samples.agreement(&line(3), &x).unwrap().unwrap();
+    assert!(agreement.upper < 1.05, "{agreement}");
+    assert!(agreement.to_string().starts_with("converged"));
+    for chain in samples.chains() {
+        let ratio = chain.energy_variance / 5e-4;
+        assert!((0.7..1.4).contains(&ratio), "{chain:?}");
+    }
+}
+
+#[test]
+fn a_saved_model_predicts_what_it_did() {
+    let (x, y) = data();
+    let (fitted, agreement) = short().fit(&[net(1), net(2)], (x.clone(), y)).unwrap();
+    assert!(agreement.is_some());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sampled.safetensors");
+    fitted.save(&path).unwrap();
+    let loaded: Sampled<Net, Tensor<2>, Tensor<2>> =
+        Fitted::load(&path, Net::new(9), Net::forward).unwrap();
+    let loaded = loaded.with_draws(10);
+    let found = loaded.predict(x.clone()).unwrap();
+    let expected = fitted.predict(x).unwrap();
+    assert_eq!(values(&found.mean()), values(&expected.mean()));
+    assert_eq!(values(&found.deviation()), values(&expected.deviation()));
+}
+
+/// Batches of one row are not compiled: their gradients come from Burn's autodiff.
+#[test]
+fn rows_one_by_one_give_the_density_of_all() {
+    let (x, y) = data();
+    let single: Vec<_> = (0..ROWS)
+        .map(|row| (x.clone().narrow(0, row, 1), y.clone().narrow(0, row, 1)))
+        .collect();
+    let config = short().with_tuning_steps(3).with_steps(4).with_draws(2);
+    let together = config.sample(&[net(1)], &[(x, y)]).unwrap();
+    let alone = config.sample(&[net(1)], &single).unwrap();
+    let of = |samples: &Samples| rows(&samples.posterior().unwrap()).swap_remove(1);
+    for (found, expected) in of(&alone).iter().zip(of(&together)) {
+        assert!((found - expected).abs() < 1e-3, "{found} {expected}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_samples_and_a_run_can_end_early() {
+    let sample = |seed: u64, rounds: usize| {
+        let mut looks = 0;
+        let config = short().with_seed(seed);
+        let samples = config.sample_while(&[net(1), net(2)], &[data()], |progress| {
+            looks += 1;
+            assert!(progress.steps <= progress.end);
+            match looks < rounds {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        samples.and_then(|samples| samples.posterior())
+    };
+    let whole = rows(&sample(1, usize::MAX).unwrap());
+    assert_eq!(whole.len(), 10);
+    assert_eq!(whole, rows(&sample(1, usize::MAX).unwrap()));
+    assert_ne!(whole, rows(&sample(2, usize::MAX).unwrap()));
+    // After 45 of 50 rounds of 110 gradients, each chain has three of its five draws.
+    let part = rows(&sample(1, 45).unwrap());
+    assert_eq!(part[..], [&whole[..3], &whole[5..8]].concat());
+    let error = sample(1, 2).unwrap_err();
+    assert!(error.is_too_early(), "{error}");
+}
+
+#[test]
+fn what_cannot_be_sampled_is_refused_with_its_reason() {
+    let message =
+        |result: burn_bayes::Result<Samples>| result.expect_err("it cannot be sampled").to_string();
+    let none: [Supervised<Net>; 0] = [];
+    let found = message(short().sample(&none, &[data()]));
+    assert!(found.starts_with("models"), "{found}");
+    let found = message(short().sample(&[net(1)], &[]));
+    assert!(found.starts_with("batches"), "{found}");
+    let (x, y) = data();
+    let error = short().fit(&[net(1)], (x.clone(), y.clone() / 0.0));
+    let found = error.expect_err("infinite targets").to_string();
+    assert!(found.starts_with("data"), "{found}");
+    let found = message(short().sample(&[net(1)], &[(x, y * f32::MAX)]));
+    assert!(
+        found.contains("not finite") && found.contains("standardise"),
+        "{found}"
+    );
+}
