@@ -1,9 +1,11 @@
 //! A chain: its way to a mode, what it learns in tuning, and its draws.
 
+use serde::{Deserialize, Serialize};
+
 use super::climb::Climb;
 use super::density::LogDensity;
-use super::mclmc::MclmcConfig;
 use super::microcanonical::Particle;
+use super::settings::MclmcConfig;
 use super::step_size::StepSize;
 use crate::error::{Error, Result};
 use crate::noise::Noise;
@@ -39,16 +41,24 @@ impl Phases {
             end: tuned + interval * config.draws as u64,
         }
     }
+
+    /// The same with more steps of the sampling.
+    pub(super) fn lengthened(self, steps: u64) -> Self {
+        Self {
+            end: self.end.saturating_add(steps),
+            ..self
+        }
+    }
 }
 
 /// A chain between two gradients.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Chain {
     step: u64,
     state: State,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 enum State {
     Climbing(Climb),
     Walking(Walk),
@@ -67,11 +77,10 @@ impl Chain {
     pub(super) fn advance(
         &mut self,
         density: &mut impl LogDensity,
-        config: &MclmcConfig,
+        (config, phases): (&MclmcConfig, &Phases),
         noise: Noise,
         until: u64,
     ) -> Result<()> {
-        let phases = Phases::new(config);
         while self.step < until.min(phases.end) {
             if let State::Climbing(climb) = &mut self.state {
                 if self.step < phases.climbed {
@@ -83,7 +92,7 @@ impl Chain {
                 self.state = State::Walking(Walk::new(density, place, config, noise)?);
             }
             if let State::Walking(walk) = &mut self.state {
-                walk.step(density, config, &phases, (self.step, noise))?;
+                walk.step(density, config, phases, (self.step, noise))?;
                 self.step += 1;
             }
         }
@@ -98,16 +107,30 @@ impl Chain {
         }
     }
 
+    /// Where it is, as the only one of its places.
+    pub(super) fn place(&self) -> &[Vec<f64>] {
+        std::slice::from_ref(match &self.state {
+            State::Climbing(climb) => climb.place(),
+            State::Walking(walk) => &walk.particle.place,
+        })
+    }
+
+    /// The numbers of a place.
+    pub(super) fn len(&self) -> usize {
+        self.place()[0].len()
+    }
+
+    /// `None` before the first step of the sampling.
     pub(super) fn summary(&self) -> Option<ChainSummary> {
         match &self.state {
-            State::Climbing(_) => None,
-            State::Walking(walk) => Some(walk.summary()),
+            State::Walking(walk) if walk.made > 0 => Some(walk.summary()),
+            State::Climbing(_) | State::Walking(_) => None,
         }
     }
 }
 
 /// A chain after its way to a mode.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Walk {
     particle: Particle,
     size: StepSize,
@@ -209,13 +232,9 @@ impl Walk {
     fn measure(&mut self, config: &MclmcConfig) {
         let variances = self.moments.variances();
         let mean = variances.iter().sum::<f64>() / variances.len() as f64;
-        if mean > 0.0 {
-            self.metric = variances
-                .iter()
-                .map(|variance| (variance / mean).sqrt())
-                .collect();
-            self.size.restart();
-        }
+        let shares = variances.iter().map(|variance| variance / mean);
+        self.metric = shares.map(f64::sqrt).collect();
+        self.size.restart();
         self.length = config.length * (self.metric.len() as f64).sqrt();
     }
 
@@ -246,7 +265,7 @@ fn normals(noise: Noise, step: u64, len: usize) -> Vec<f32> {
 }
 
 /// Weighted moments of the places that a chain visits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Moments {
     weight: f64,
     means: Vec<f64>,

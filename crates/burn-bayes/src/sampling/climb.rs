@@ -1,10 +1,12 @@
 //! The way of a chain to a mode, by Adam on the log density.
 
+use serde::{Deserialize, Serialize};
+
 use super::density::LogDensity;
 use crate::error::{Error, Result};
 
 /// A place on the way, and Adam's averages of the gradient and of its square.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Climb {
     place: Vec<f64>,
     gradients: Vec<f64>,
@@ -26,6 +28,10 @@ impl Climb {
             place,
             steps: 0,
         }
+    }
+
+    pub(super) fn place(&self) -> &Vec<f64> {
+        &self.place
     }
 
     pub(super) fn into_place(self) -> Vec<f64> {

@@ -109,8 +109,26 @@ where
 
     /// The weights at a place.
     pub fn weights_at(&self, place: &[f64]) -> Vec<f32> {
-        let scaled = place.iter().zip(self.units.iter());
-        scaled.map(|(z, unit)| (z * unit) as f32).collect()
+        scaled(place, &self.units).collect()
+    }
+}
+
+/// Weights from their places in these units.
+fn scaled(place: &[f64], units: &[f64]) -> impl Iterator<Item = f32> {
+    let pairs = place.iter().zip(units);
+    pairs.map(|(z, unit)| (z * unit) as f32)
+}
+
+impl<M> ModelDensity<M>
+where
+    M: Module + ExampleLoss<Input: ExampleBatch + Send> + 'static,
+{
+    /// The sum of the losses of all rows at a place.
+    pub(super) fn loss(&mut self, place: &[f64]) -> Result<f64> {
+        let log_density = self.evaluate(place, &mut vec![0.0; place.len()])?;
+        let pairs = place.iter().zip(self.precisions.iter());
+        let squares = pairs.map(|(z, precision)| precision * z * z);
+        Ok(-log_density - 0.5 * squares.sum::<f64>())
     }
 }
 
@@ -119,7 +137,8 @@ where
     M: Module + ExampleLoss<Input: ExampleBatch + Send> + 'static,
 {
     fn evaluate(&mut self, place: &[f64], gradient: &mut [f64]) -> Result<f64> {
-        self.weights = self.weights_at(place);
+        self.weights.clear();
+        self.weights.extend(scaled(place, &self.units));
         let mut log_density = 0.0;
         for ((slope, z), precision) in gradient.iter_mut().zip(place).zip(self.precisions.iter()) {
             *slope = -precision * z;

@@ -1,11 +1,13 @@
 //! The step of microcanonical Langevin dynamics: a particle that moves with constant speed, whose direction the gradient
 //! turns and noise refreshes.
 
+use serde::{Deserialize, Serialize};
+
 use super::density::LogDensity;
 use crate::error::Result;
 
 /// A place z with the unit vector u in which a particle moves, and what is known of the density there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Particle {
     pub(super) place: Vec<f64>,
     direction: Vec<f64>,

@@ -41,17 +41,27 @@ pub struct Agreement {
     pub upper: f64,
 }
 
+impl Agreement {
+    /// Whether the draws are samples of the posterior.
+    pub fn is_converged(&self) -> bool {
+        self.median <= CONVERGED
+    }
+
+    /// Whether they are so at least approximately.
+    pub fn is_approximate(&self) -> bool {
+        self.median <= APPROXIMATE
+    }
+}
+
 impl fmt::Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = match self.median {
-            median if median <= CONVERGED => "converged: the draws are samples of the posterior",
-            median if median <= APPROXIMATE => {
-                "approximately converged: the draws are about samples of the posterior; for more, sample longer"
-            }
-            _ => {
-                "not converged: the draws are an ensemble, in which every chain has predictions of its own; for samples of \
-                 the posterior, sample longer"
-            }
+        let words = if self.is_converged() {
+            "converged: the draws are samples of the posterior"
+        } else if self.is_approximate() {
+            "approximately converged: the draws are about samples of the posterior; for more, sample longer"
+        } else {
+            "not converged: the draws are an ensemble, in which every chain has predictions of its own; for samples of the \
+             posterior, sample longer"
         };
         let Self { median, upper } = self;
         write!(

@@ -4,8 +4,10 @@
 //! where the variance has the wanted value v. The means forget all but the last hundred steps, and later all but the last half
 //! of the steps, so that errors that are rare and large count as often as they come, and the size settles.
 
+use serde::{Deserialize, Serialize};
+
 /// ε, and what it follows from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct StepSize {
     /// ε.
     pub(super) size: f64,

@@ -5,7 +5,7 @@ use burn::module::Module;
 use super::fitted::Fitted;
 use super::rows::Rows;
 use super::{Inputs, Supervised};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::likelihood::Targets;
 use crate::posterior::SamplePosterior;
 use crate::predict::Predictor;
@@ -38,10 +38,9 @@ impl MclmcConfig {
         X: Inputs,
         Y: Targets,
     {
-        let first = models
-            .first()
-            .ok_or_else(|| Error::config("models", "has none; a chain starts at each of them"))?;
-        let device = first.devices().into_iter().next().unwrap_or_default();
+        let first = models.first();
+        let device = first.and_then(|model| model.devices().into_iter().next());
+        let device = device.unwrap_or_default();
         let rows = Rows::new(data, &device)?;
         let all: Vec<usize> = (0..rows.count()).collect();
         let batches: Vec<_> = all
@@ -49,6 +48,7 @@ impl MclmcConfig {
             .map(|chunk| rows.select(chunk))
             .collect();
         let samples = self.sample(models, &batches)?;
+        let first = &models[0];
         let every = all.len().div_ceil(MOST_COMPARED).max(1);
         let some: Vec<usize> = all.into_iter().step_by(every).collect();
         let agreement = samples.agreement(first, &rows.select(&some).0)?;

@@ -1,15 +1,13 @@
 //! Samples by MCLMC: exact posteriors, predictions, files, and what is refused.
 
-use std::ops::ControlFlow;
-
-use burn::module::Module;
+use burn::module::{Module, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Tensor;
 use burn::tensor::activation::tanh;
 use burn_bayes::likelihood::Likelihood;
 use burn_bayes::posterior::{SamplePosterior, linear_regression_posterior};
-use burn_bayes::sampling::{MclmcConfig, Samples};
-use burn_bayes::{Fitted, Prior, Sampled, Supervised};
+use burn_bayes::sampling::{MclmcConfig, Samples, Sampling};
+use burn_bayes::{ExampleLoss, Fitted, Noise, Predictor, Prior, Sampled, Supervised};
 
 use crate::support::{autodiff, filled, matrix, normals, values};
 
@@ -151,30 +149,105 @@ fn rows_one_by_one_give_the_density_of_all() {
     }
 }
 
+fn run(seed: u64) -> Sampling<Supervised<Net>> {
+    let config = short().with_seed(seed);
+    config.start(&[net(1), net(2)], &[data()]).unwrap()
+}
+
 #[test]
 fn the_same_seed_gives_the_same_samples_and_a_run_can_end_early() {
-    let sample = |seed: u64, rounds: usize| {
-        let mut looks = 0;
-        let config = short().with_seed(seed);
-        let samples = config.sample_while(&[net(1), net(2)], &[data()], |progress| {
-            looks += 1;
-            assert!(progress.steps <= progress.end);
-            match looks < rounds {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
-        });
-        samples.and_then(|samples| samples.posterior())
+    let sample = |seed: u64, steps: u64| {
+        let mut sampling = run(seed);
+        sampling.advance(steps).unwrap();
+        sampling.samples().posterior()
     };
-    let whole = rows(&sample(1, usize::MAX).unwrap());
+    let whole = rows(&sample(1, u64::MAX).unwrap());
     assert_eq!(whole.len(), 10);
-    assert_eq!(whole, rows(&sample(1, usize::MAX).unwrap()));
-    assert_ne!(whole, rows(&sample(2, usize::MAX).unwrap()));
-    // After 45 of 50 rounds of 110 gradients, each chain has three of its five draws.
-    let part = rows(&sample(1, 45).unwrap());
+    assert_eq!(whole, rows(&sample(1, u64::MAX).unwrap()));
+    assert_ne!(whole, rows(&sample(2, u64::MAX).unwrap()));
+    // After 99 of 110 steps, each chain has three of its five draws.
+    let part = rows(&sample(1, 99).unwrap());
     assert_eq!(part[..], [&whole[..3], &whole[5..8]].concat());
-    let error = sample(1, 2).unwrap_err();
+    let error = sample(1, 4).unwrap_err();
     assert!(error.is_too_early(), "{error}");
+}
+
+#[test]
+fn a_run_resumed_at_any_step_ends_with_the_same_samples() {
+    let mut whole = run(1);
+    let mut checkpoints = Vec::new();
+    while whole.step() < whole.end() {
+        checkpoints.push(whole.checkpoint().unwrap());
+        whole.advance(7).unwrap();
+    }
+    let whole = rows(&whole.samples().posterior().unwrap());
+    for checkpoint in checkpoints {
+        let mut resumed = run(1).resumed(&checkpoint).unwrap();
+        let step = resumed.step();
+        resumed.advance(u64::MAX).unwrap();
+        let found = rows(&resumed.samples().posterior().unwrap());
+        assert_eq!(found, whole, "from step {step}");
+    }
+}
+
+#[test]
+fn a_lengthened_chain_goes_on_and_leaves_out_its_first_half() {
+    let draws =
+        |sampling: &Sampling<Supervised<Net>>| rows(&sampling.samples().posterior().unwrap());
+    let mut sampling = run(1);
+    sampling.advance(u64::MAX).unwrap();
+    let before = draws(&sampling);
+    sampling.lengthen(40);
+    assert_eq!(sampling.end(), 150);
+    let checkpoint = sampling.checkpoint().unwrap();
+    sampling.advance(u64::MAX).unwrap();
+    let after = draws(&sampling);
+    // Of ten draws, five are left, none of which was one before.
+    assert_eq!(after.len(), 10);
+    assert!(after.iter().all(|draw| !before.contains(draw)));
+    let mut resumed = run(1).resumed(&checkpoint).unwrap();
+    resumed.advance(u64::MAX).unwrap();
+    assert_eq!(draws(&resumed), after);
+}
+
+#[test]
+fn a_checkpoint_of_another_run_is_refused() {
+    let checkpoint = run(1).checkpoint().unwrap();
+    let others = [
+        run(2),
+        short().with_seed(1).start(&[net(1)], &[data()]).unwrap(),
+        short()
+            .with_seed(1)
+            .with_group(ParamGroup::from_predicate("first"))
+            .start(&[net(1), net(2)], &[data()])
+            .unwrap(),
+    ];
+    for other in others {
+        let error = other.resumed(&checkpoint).unwrap_err();
+        assert!(error.is_storage(), "{error}");
+    }
+    let error = run(1).resumed(&checkpoint[..100]).unwrap_err();
+    assert!(error.to_string().contains("damaged"), "{error}");
+}
+
+/// The places of a run are those of its draws whenever one was made, and the loss is that of the library's own pass.
+#[test]
+fn a_run_shows_where_its_chains_are() {
+    let mut sampling = run(1);
+    assert!(sampling.samples().chains().is_empty());
+    sampling.advance(u64::MAX).unwrap();
+    let (draws, places) = (sampling.samples(), sampling.places());
+    let draws = rows(&draws.posterior().unwrap());
+    let posterior = places.posterior().unwrap();
+    assert_eq!(rows(&posterior), [&draws[4..5], &draws[9..]].concat());
+    let predictor = Predictor::new(net(1), posterior, Noise::new(0)).unwrap();
+    let losses = predictor.map_draws(2, |model| {
+        let losses = model.example_losses(data()).sum();
+        f64::from(losses.into_scalar::<f32>())
+    });
+    let expected = losses.unwrap().iter().sum::<f64>() / 2.0;
+    let found = sampling.loss().unwrap();
+    assert!((found / expected - 1.0).abs() < 1e-5, "{found} {expected}");
 }
 
 #[test]
