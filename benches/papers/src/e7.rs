@@ -123,9 +123,9 @@ fn methods() -> Vec<(String, FitSettings)> {
     let settings = |method, rank| FitSettings {
         method,
         rank,
-        model: NetworkShape {
+        model: Some(NetworkShape {
             hidden: vec![400, 400],
-        },
+        }),
         epochs: Some(60),
         batch_size: 200,
         learning_rate: Some(1e-3),

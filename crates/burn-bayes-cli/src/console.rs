@@ -1,5 +1,6 @@
 //! Progress on standard error: a progress bar on a terminal, otherwise lines.
 
+use std::cell::Cell;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -138,6 +139,8 @@ impl RowCounter {
 #[derive(Debug)]
 pub(crate) struct Console {
     bar: Option<Bar>,
+    /// Parts of the training that lines have been printed of.
+    parts: Cell<usize>,
 }
 
 /// The number of lines per training without a bar.
@@ -148,6 +151,7 @@ impl Console {
     pub(crate) fn new() -> Self {
         Self {
             bar: Bar::new(COUNTED),
+            parts: Cell::new(0),
         }
     }
 
@@ -179,10 +183,13 @@ impl Console {
                 bar.set_position(epoch as u64);
                 bar.set_message(format!("loss {loss:.4}"));
             }
-            None if epoch == epochs || epoch.is_multiple_of(epochs.div_ceil(LINES)) => {
-                tell(format_args!("epoch {epoch} of {epochs}, loss {loss:.4}"));
+            None => {
+                // Not every epoch is shown.
+                let part = epoch / epochs.div_ceil(LINES);
+                if part > self.parts.replace(part) || epoch == epochs {
+                    tell(format_args!("epoch {epoch} of {epochs}, loss {loss:.4}"));
+                }
             }
-            None => {}
         }
     }
 }

@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::engine::{Diagnosis, ProcessComparison};
+use crate::engine::{ChainAgreement, Diagnosis, ProcessComparison};
 use crate::report::VerdictPanel;
-use crate::scores::{Baseline, Verdict};
+use crate::scores::{Baseline, CalibrationTest, Verdict};
 use crate::text::{number, sentence};
 use crate::trend::Trend;
 
@@ -21,6 +21,8 @@ pub struct Assessment {
     /// How far its functions are from those of the exact Gaussian process; null without a prior over functions, and for
     /// more rows than an exact process takes.
     pub process: Option<ProcessComparison>,
+    /// Whether its chains predict the same; null for methods without chains, a single chain, and few draws of each.
+    pub agreement: Option<ChainAgreement>,
     /// The verdicts of the tests of the posteriors of an ensemble's members; empty for a single fit, and for point
     /// estimates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -29,6 +31,8 @@ pub struct Assessment {
     pub trend: Option<Trend>,
     /// Plain models on the held-out rows; empty without held-out rows.
     pub baselines: Vec<Baseline>,
+    /// Whether the held-out rows come as predicted; null without held-out rows, and for fewer than five.
+    pub calibration: Option<CalibrationTest>,
     /// Whether the fit diverged.
     #[serde(skip)]
     has_diverged: bool,
@@ -48,6 +52,17 @@ impl Assessment {
             process,
             trend: Trend::of(losses),
             ..Self::default()
+        }
+    }
+
+    /// The assessment with that of the chains as well.
+    pub(crate) fn with_agreement(self, agreement: Option<ChainAgreement>) -> Self {
+        Self {
+            verdict: self
+                .verdict
+                .max(agreement.map(|agreement| agreement.verdict)),
+            agreement,
+            ..self
         }
     }
 
@@ -83,6 +98,16 @@ impl Assessment {
         }
     }
 
+    /// The assessment with that of the predictions of held-out rows as well.
+    pub(crate) fn with_calibration(self, calibration: Option<CalibrationTest>) -> Self {
+        let verdict = calibration.and_then(|test| test.verdict());
+        Self {
+            verdict: self.verdict.max(verdict),
+            calibration,
+            ..self
+        }
+    }
+
     /// The assessment of a fit that has diverged on its training rows.
     pub(crate) fn with_divergence(self) -> Self {
         Self {
@@ -105,8 +130,11 @@ impl Assessment {
     pub fn sentences(&self) -> Vec<String> {
         let diagnosis = self.diagnosis.iter().flat_map(Diagnosis::sentences);
         let process = self.process.iter().map(ProcessComparison::sentence);
+        let agreement = self.agreement.iter().map(ChainAgreement::sentence);
         let members = self.finding_of_members();
         let members = members.map(|finding| sentence(&format!("{finding}.")));
+        let calibration = self.calibration.iter().map(CalibrationTest::finding);
+        let calibration = calibration.map(|finding| sentence(&format!("{finding}.")));
         let findings = self.baselines.iter().filter_map(Baseline::finding);
         let findings = findings.map(|finding| sentence(&format!("{finding}.")));
         let trend = self.trend.as_ref().filter(|trend| trend.is_falling());
@@ -119,8 +147,10 @@ impl Assessment {
         });
         diagnosis
             .chain(process)
+            .chain(agreement)
             .chain(members)
             .chain(trend)
+            .chain(calibration)
             .chain(findings)
             .collect()
     }
@@ -137,11 +167,17 @@ impl fmt::Display for Assessment {
         let worse = worse.filter_map(Baseline::finding);
         let diagnosis = self.diagnosis.iter().map(Diagnosis::finding);
         let process = self.process.iter().map(ProcessComparison::finding);
+        let agreement = self.agreement.iter().map(ChainAgreement::finding);
+        let calibration = self.calibration.iter();
+        let calibration = calibration.filter(|test| test.verdict().is_some());
+        let calibration = calibration.map(CalibrationTest::finding);
         let reasons = diverged
             .into_iter()
             .chain(worse)
+            .chain(calibration)
             .chain(diagnosis)
-            .chain(process);
+            .chain(process)
+            .chain(agreement);
         let reasons: Vec<String> = reasons.chain(self.finding_of_members()).collect();
         write!(f, "{verdict}: {}", reasons.join("; "))
     }

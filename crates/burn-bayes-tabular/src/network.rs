@@ -2,7 +2,7 @@
 
 use burn::module::{Module, Param, ParamId};
 use burn::nn::Linear;
-use burn::tensor::activation::{relu, softplus};
+use burn::tensor::activation::{relu, silu, softplus, tanh};
 use burn::tensor::{Device, ExecutionError, Tensor, TensorData};
 use burn::train::{ItemLazy, TrainOutput, TrainStep};
 use burn_bayes::graph::ExampleBatch;
@@ -12,12 +12,16 @@ use burn_bayes::train::{BatchLoss, CompiledStep, Recordings, TrainerModel};
 use burn_bayes::{ExampleLoss, Noise};
 
 use crate::random::{first_weights, generator};
-use crate::settings::NetworkShape;
+use crate::settings::{Activation, NetworkShape};
 
-/// A multilayer perceptron with ReLU activations; without hidden layers, a linear model.
+/// A multilayer perceptron; without hidden layers, a linear model.
 #[derive(Module, Debug)]
 pub struct Network {
     layers: Vec<Linear>,
+    /// The logarithm of the variance of the noise of every target, where it is the same for all rows and learned as a weight.
+    noise: Option<Param<Tensor<1>>>,
+    #[module(skip)]
+    activation: Activation,
     #[module(skip)]
     likelihood: Likelihood,
     /// Added to the outputs: the logarithm of the mean count, so that the prior is about deviations from it; 0 for
@@ -38,12 +42,14 @@ pub struct Batch {
     pub(crate) targets: Tensor<2>,
 }
 
-/// The numbers of inputs and outputs of a network, and whether its layers have biases.
+/// The numbers of inputs and outputs of the layers of a network, and whether they have biases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LayerSizes {
     pub(crate) features: usize,
     pub(crate) outputs: usize,
     pub(crate) biases: bool,
+    /// The number of targets whose noise is a weight of its own.
+    pub(crate) noises: usize,
 }
 
 impl LayerSizes {
@@ -51,7 +57,7 @@ impl LayerSizes {
     pub(crate) fn weights(&self, shape: &NetworkShape) -> Option<usize> {
         let widths = [&[self.features], shape.hidden.as_slice(), &[self.outputs]].concat();
         let bias = usize::from(self.biases);
-        widths.windows(2).try_fold(0_usize, |sum, pair| {
+        widths.windows(2).try_fold(self.noises, |sum, pair| {
             let layer = pair[0].checked_add(bias)?.checked_mul(pair[1])?;
             sum.checked_add(layer)
         })
@@ -62,6 +68,7 @@ impl Network {
     /// A network with [`first_weights`] from `noise`.
     pub(crate) fn new(
         shape: &NetworkShape,
+        activation: Activation,
         ends: LayerSizes,
         likelihood: Likelihood,
         noise: Noise,
@@ -70,11 +77,11 @@ impl Network {
         let mut generator = generator(noise);
         let widths = [&[ends.features], shape.hidden.as_slice(), &[ends.outputs]].concat();
         let mut parameters = 0..;
+        // Fixed ids, so that equal networks give equal files.
+        let mut id = || ParamId::from(parameters.next().unwrap_or(0));
         let layers = widths.windows(2).map(|pair| {
             let (inputs, outputs) = (pair[0], pair[1]);
             let mut first = |count| first_weights(inputs, count, &mut generator);
-            // Fixed ids, so that equal networks give equal files.
-            let mut id = || ParamId::from(parameters.next().unwrap_or(0));
             let weight = TensorData::new(first(inputs * outputs), [inputs, outputs]);
             let weight = Param::initialized(id(), trained(Tensor::from_data(weight, device)));
             let bias = ends.biases.then(|| {
@@ -83,8 +90,15 @@ impl Network {
             });
             Linear { weight, bias }
         });
+        let layers: Vec<Linear> = layers.collect();
+        let noise = (ends.noises > 0).then(|| {
+            let logarithms = Tensor::zeros([ends.noises], device);
+            Param::initialized(id(), trained(logarithms))
+        });
         Self {
-            layers: layers.collect(),
+            layers,
+            noise,
+            activation,
             likelihood,
             offset: 0.0,
             least_variances: Vec::new(),
@@ -143,8 +157,20 @@ impl Network {
         let mut layers = self.layers.iter();
         let first = layers.next().map(|layer| layer.forward(inputs.clone()));
         let outputs = layers.fold(first.unwrap_or(inputs), |values, layer| {
-            layer.forward(relu(values))
+            layer.forward(match self.activation {
+                Activation::Relu => relu(values),
+                Activation::Silu => silu(values),
+                Activation::Tanh => tanh(values),
+            })
         });
+        let outputs = match &self.noise {
+            None => outputs,
+            Some(noise) => {
+                let ([rows, _], [targets]) = (outputs.dims(), noise.dims());
+                let logarithms = noise.val().reshape([1, targets]).expand([rows, targets]);
+                Tensor::cat(vec![outputs, logarithms], 1)
+            }
+        };
         let outputs = match self.offset {
             0.0 => outputs,
             offset => outputs + offset,

@@ -40,7 +40,7 @@ impl PlainModels {
         let linear = linear(settings);
         let is_trained = matches!(train.target(), Target::Counts { .. } | Target::Several(_));
         // A linear model that is solved directly, or one of counts or several targets, is this baseline, with uncertainty.
-        let is_linear = is_trained && settings.model.hidden.is_empty();
+        let is_linear = is_trained && settings.shape().hidden.is_empty();
         let linear = if is_linear || is_solved_directly(train, settings) {
             None
         } else if is_quickly_solved(train, &linear)
@@ -160,7 +160,7 @@ const MOST_NUMBERS: f64 = 1e9;
 pub(crate) fn linear(settings: &FitSettings) -> FitSettings {
     FitSettings {
         method: Method::Map,
-        model: NetworkShape { hidden: Vec::new() },
+        model: Some(NetworkShape { hidden: Vec::new() }),
         device: settings.device,
         seed: settings.seed,
         ..FitSettings::default()
@@ -174,6 +174,10 @@ fn map(settings: &FitSettings) -> FitSettings {
     FitSettings {
         method: Method::Map,
         prior: PriorName::Weights,
+        // The same network as of another method's defaults.
+        model: Some(settings.shape()),
+        activation: Some(settings.tuned().activation),
+        epochs: settings.epochs.filter(|_| !settings.method.is_sampled()),
         learning_rate: settings.learning_rate.filter(|_| has_optimizer),
         prior_precision: match settings.prior_precision {
             // Only a bound on the evidence teaches it.

@@ -8,7 +8,7 @@ use burn_bayes_tabular::engine::{Unobserved, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::predict::Predictions;
 use burn_bayes_tabular::scores::Measures;
-use burn_bayes_tabular::settings::{FitSettings, NetworkShape};
+use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape};
 use serde::Serialize;
 
 use crate::trust::HeldOut;
@@ -74,7 +74,8 @@ pub(super) fn predicted(prior: PriorOf, seed: u64) -> Result<[Vec<f64>; 2]> {
     };
     let rows = HeldOut::new(&all, &split, Scaling::Standardise)?;
     let settings = FitSettings {
-        model: NetworkShape { hidden: vec![100] },
+        method: Method::Vifa,
+        model: Some(NetworkShape { hidden: vec![100] }),
         prior: match prior {
             PriorOf::Functions => "gp:periodic".parse().map_err(TabularError::Usage)?,
             PriorOf::Weights => FitSettings::default().prior,

@@ -117,7 +117,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 let rows = rows.clone();
                 Shared::new(move || Outcome::of(&*rows.get()?, &settings(Method::Map)))
             };
-            for method in Method::general() {
+            for method in std::iter::once(Method::Auto).chain(Method::general()) {
                 let key = Key {
                     case: set.name.into(),
                     method: method.to_string(),

@@ -15,7 +15,7 @@ use burn_bayes_tabular::scores::Measures;
 use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape, NoisePrecision, Solver};
 
 use super::generators::design;
-use super::{FAILED_COLUMN, or_diverged, posterior_methods};
+use super::{FAILED_COLUMN, gaussian_methods, or_diverged};
 use crate::experiment::{Column, Context, Experiment};
 use crate::findings::{Finding, least_of};
 use crate::results::Results;
@@ -100,7 +100,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
             };
             let settings = FitSettings {
                 method,
-                model: NetworkShape { hidden: Vec::new() },
+                model: Some(NetworkShape { hidden: Vec::new() }),
                 solver: match problem.kind {
                     Kind::Trained => Solver::Gradient,
                     Kind::Linear | Kind::Logistic => Solver::Auto,
@@ -132,12 +132,12 @@ impl Problem {
 
     fn methods(&self) -> Vec<Method> {
         match self.kind {
-            Kind::Linear => posterior_methods().chain([Method::Exact]).collect(),
+            Kind::Linear => gaussian_methods().chain([Method::Exact]).collect(),
             // These always train.
-            Kind::Trained => posterior_methods()
+            Kind::Trained => gaussian_methods()
                 .filter(|method| !matches!(method, Method::Swag | Method::FactorAnalysis))
                 .collect(),
-            Kind::Logistic => posterior_methods().collect(),
+            Kind::Logistic => gaussian_methods().collect(),
         }
     }
 

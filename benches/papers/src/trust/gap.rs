@@ -13,7 +13,7 @@ use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape, NoisePreci
 
 use super::held_out::HeldOut;
 use super::relu_regression::{FunctionValues, ReluRegression, Sampling};
-use super::{FAILED_COLUMN, or_diverged, posterior_methods};
+use super::{FAILED_COLUMN, gaussian_methods, or_diverged};
 use crate::experiment::{Column, Context, Effort, Experiment, Statistic};
 use crate::findings::Finding;
 use crate::results::Results;
@@ -122,9 +122,9 @@ impl Fits {
         let first = self.count * seed;
         (first..first + self.count).map(move |seed| FitSettings {
             method: self.method,
-            model: NetworkShape {
+            model: Some(NetworkShape {
                 hidden: vec![UNITS],
-            },
+            }),
             epochs: Some(600),
             batch_size: 20,
             prior_precision: PRIOR_PRECISION.into(),
@@ -137,7 +137,7 @@ impl Fits {
 
 /// Every method alone, and mixtures.
 fn all_fits() -> impl Iterator<Item = Fits> {
-    let single = posterior_methods().map(Fits::one);
+    let single = gaussian_methods().map(Fits::one);
     single.chain([Method::Map, Method::Vifa].map(Fits::several))
 }
 

@@ -20,7 +20,7 @@ use super::generators::{design, linear_function};
 use super::held_out::{HeldOut, with_bias};
 use super::optimum::least_divergence;
 use super::{
-    judged, judged_columns, or_diverged, posterior_methods, verdict, within_or_not_trusted,
+    gaussian_methods, judged, judged_columns, or_diverged, verdict, within_or_not_trusted,
 };
 use crate::experiment::{Column, Context, Effort, Experiment, Statistic};
 use crate::logistic::dot;
@@ -106,7 +106,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         for (number, problem) in (0..).zip(problems) {
             let known = Shared::new(move || Known::new(&problem));
             for seed in 0..seeds {
-                for method in posterior_methods() {
+                for method in gaussian_methods() {
                     let key = Key {
                         case: case.into(),
                         method: method.to_string(),
@@ -158,7 +158,7 @@ impl Problem {
     /// What a person gives who knows prior and noise.
     fn settings(&self) -> FitSettings {
         FitSettings {
-            model: NetworkShape { hidden: Vec::new() },
+            model: Some(NetworkShape { hidden: Vec::new() }),
             prior_precision: self.prior.into(),
             noise_precision: NoisePrecision::Given(self.noise_precision()),
             ..FitSettings::default()

@@ -132,7 +132,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                     };
                     let settings = FitSettings {
                         method,
-                        model: NetworkShape { hidden: Vec::new() },
+                        model: Some(NetworkShape { hidden: Vec::new() }),
                         prior_precision: problem.prior.into(),
                         seed,
                         ..FitSettings::default()

@@ -71,10 +71,10 @@ const fn judged_columns(
     ]
 }
 
-/// The methods that give a posterior.
-fn posterior_methods() -> impl Iterator<Item = Method> {
+/// The methods that give a Gaussian.
+fn gaussian_methods() -> impl Iterator<Item = Method> {
     let methods = Method::general();
-    methods.filter(|method| *method != Method::Map)
+    methods.filter(|method| !matches!(method, Method::Map | Method::Mclmc))
 }
 
 /// Whether a fit says that it can be trusted.

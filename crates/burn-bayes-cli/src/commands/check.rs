@@ -61,6 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .refuse(OF_ONE_RUN.into_iter().chain(REFUSED))?;
     let mut config = arguments.settings.unchecked_config()?;
     let design = arguments.design(&mut config)?;
+    config.fit = design.in_effect(config.fit);
     let fit = &config.fit;
     let simulations = Simulations::new(
         fit.clone(),
@@ -83,7 +84,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let report = CheckReport {
         title: &format!(
             "Simulation-based calibration: {}, {}",
-            fit.method, fit.model
+            fit.method,
+            fit.shape()
         ),
         subtitle: &subtitle,
         command: &command_line(),

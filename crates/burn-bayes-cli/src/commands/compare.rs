@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
         value_name = "METHODS",
         value_delimiter = ',',
         value_parser = choice::<Method>(),
-        default_value = "map,mean-field,vifa,swag,slang"
+        default_value = "map,vifa,swag,slang,mclmc"
     )]
     methods: Vec<Method>,
     /// Number of random re-splits of the rows, each with another seed for the fits

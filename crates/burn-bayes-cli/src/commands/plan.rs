@@ -42,6 +42,7 @@ struct Plan {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut config = arguments.settings.config()?;
     let problem = super::prepared(&mut config)?.train;
+    config.fit = engine::in_effect(&problem, config.fit);
     let members = config.fit.members;
     let weights = engine::check(&problem, &config.fit)?;
     let memory = engine::memory(&config.fit, weights)?;
@@ -63,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     print(format_args!(
         "{} of {}: {weights} weights from {} rows of {} features",
         config.fit.method,
-        config.fit.model,
+        config.fit.shape(),
         problem.rows(),
         problem.width()
     ))?;

@@ -47,8 +47,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let ranges = ranges.map(|path| Ranges::read(path, &config.fit));
     let ranges = ranges.transpose()?;
     let rows = super::dealt(&mut config)?;
-    let tuning = Tuning::new(config, &rows, arguments.folds)?;
-    let ranges = ranges.map_or_else(|| tuning.default_ranges(), Ok)?;
+    let mut tuning = Tuning::new(config, &rows, arguments.folds)?;
+    let ranges = match ranges {
+        Some(ranges) => ranges,
+        None => tuning.default_ranges()?,
+    };
     let searched = "is searched; leave it out, or give `--ranges` without it";
     let flags = ranges.names().map(|name| (name, searched));
     arguments.settings.refuse(flags)?;

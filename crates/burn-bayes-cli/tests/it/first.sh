@@ -24,7 +24,7 @@ burn-bayes evaluate first new.csv
 
 # ANCHOR: curve
 burn-bayes data generate gap --rows 200 --output curve.csv
-burn-bayes fit --data curve.csv --target y --task regression --method slang --epochs 300 --out curve
+burn-bayes fit --data curve.csv --target y --task regression --out curve
 # ANCHOR_END: curve
 
 # ANCHOR: interval

@@ -69,6 +69,7 @@ fn every_method_fits_and_predicts() {
         "vadam",
         "ivon",
         "nagvac",
+        "mclmc",
         "laplace",
         "map",
     ];
@@ -82,7 +83,7 @@ fn every_method_fits_and_predicts() {
         let rank = match method {
             "vifa" | "vafc" | "swag" | "factor-analysis" | "slang" | "laplace" => Value::from(2),
             "nagvac" => Value::from(1),
-            "map" => Value::Null,
+            "map" | "mclmc" => Value::Null,
             _ => Value::from(0),
         };
         assert_eq!(outcome["rank"], rank, "{method}");
@@ -125,7 +126,9 @@ fn the_exact_posterior_of_a_linear_regression_is_a_run_like_others() {
         (&outcome["weights"], &outcome["rank"]),
         (&2.into(), &2.into())
     );
-    assert_eq!(outcome["verdict"], "trust", "{outcome}");
+    // It is the posterior, but a line does not predict a curve.
+    assert_eq!(outcome["diagnosis"]["verdict"], "trust", "{outcome}");
+    assert_eq!(outcome["verdict"], "look-closer", "{outcome}");
     assert_eq!(place.output("predict run gap.csv").lines().count(), 1 + 150);
     let plan = json(&place.output(&format!("{linear} --json").replacen("fit", "plan", 1)));
     assert_eq!(plan["rank"], 2);
@@ -640,6 +643,31 @@ fn a_fit_that_is_interrupted_while_it_learns_the_noise_is_resumed_to_the_same_by
     let options = format!("{GAP} --method vifa --rank 2 --epochs 500 --checkpoint-every 7");
     // Rows are held out in the first half.
     check_interruption(&options, 203);
+}
+
+#[cfg(unix)]
+#[test]
+fn interrupted_chains_are_resumed_to_the_same_bytes() {
+    let options = format!("{GAP} --method mclmc --epochs 20000 --checkpoint-every 7");
+    // After their warm start and their tuning.
+    check_interruption(&options, 20);
+}
+
+#[test]
+fn chains_that_agree_are_trusted_and_those_that_do_not_are_told_what_helps() {
+    let place = Workplace::with_gap();
+    let fit = |epochs: usize| {
+        let options = format!("{GAP} --method mclmc --model linear --epochs {epochs}");
+        json(&place.output(&format!("{options} --json --out run{epochs}")))
+    };
+    let long = fit(20_000);
+    let r_hat = long["agreement"]["r_hat"].as_f64().unwrap();
+    assert!(r_hat < 1.05, "{r_hat}");
+    assert_eq!(long["agreement"]["verdict"], "trust");
+    let short = fit(30);
+    assert_eq!(short["agreement"]["verdict"], "look-closer", "{short}");
+    let report = place.read("run30/report.html");
+    assert!(report.contains("--epochs 60"), "{report}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use burn_bayes::methods::Algorithm;
 use burn_bayes::{Bayesian, FusedAdamConfig, Noise};
 use burn_bayes_contrib::function_prior::WithFunctionPrior;
 
-use super::likelihood::{likelihood, outputs};
+use super::likelihood::{likelihood, outputs, samples_noise};
 use super::method::{MethodConfig, rates};
 use super::prior::biases;
 use super::training::{Checkpoint, Learner, Training};
@@ -59,7 +59,7 @@ pub(super) fn train(
         MethodConfig::Vadam(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Ivon(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Nagvac(config) => start.bayesian(config.try_init(network)?),
-        MethodConfig::Laplace(_) | MethodConfig::Map => start.run(network),
+        MethodConfig::Laplace(_) | MethodConfig::Mclmc(_) | MethodConfig::Map => start.run(network),
     }
 }
 
@@ -71,9 +71,21 @@ pub fn network(
     noise_precisions: &[f64],
     device: &Device,
 ) -> Network {
+    let noise = Noise::new(settings.seed).fold(INITIAL_WEIGHTS);
+    started(settings, features, target, noise_precisions, noise, device)
+}
+
+/// A network with initial weights from this noise.
+fn started(
+    settings: &FitSettings,
+    features: usize,
+    target: &Target,
+    noise_precisions: &[f64],
+    noise: Noise,
+    device: &Device,
+) -> Network {
     let likelihood = likelihood(settings, target, noise_precisions);
     let ends = ends(settings, features, target);
-    let noise = Noise::new(settings.seed).fold(INITIAL_WEIGHTS);
     let offset = match target {
         Target::Counts { mean } => mean.ln(),
         Target::Real(_) | Target::Classes(_) | Target::Several(_) => 0.0,
@@ -84,9 +96,17 @@ pub fn network(
         }
         _ => Vec::new(),
     };
-    Network::new(&settings.model, ends, likelihood, noise, device)
-        .with_offset(offset)
-        .with_least_variances(least_variances)
+    let activation = settings.tuned().activation;
+    Network::new(
+        &settings.shape(),
+        activation,
+        ends,
+        likelihood,
+        noise,
+        device,
+    )
+    .with_offset(offset)
+    .with_least_variances(least_variances)
 }
 
 impl TrainingSet {
@@ -105,15 +125,33 @@ impl TrainingSet {
             device,
         )
     }
+
+    /// The same with initial weights from this noise.
+    pub(super) fn started_network(
+        &self,
+        settings: &FitSettings,
+        noise_precisions: &[f64],
+        noise: Noise,
+        device: &Device,
+    ) -> Network {
+        started(
+            settings,
+            self.width(),
+            self.target(),
+            noise_precisions,
+            noise,
+            device,
+        )
+    }
 }
 
 /// D, the number of weights of the network.
 pub fn weights(settings: &FitSettings, features: usize, target: &Target) -> Result<usize> {
-    let weights = ends(settings, features, target).weights(&settings.model);
+    let weights = ends(settings, features, target).weights(&settings.shape());
     weights
         .filter(|&weights| weights <= MOST_WEIGHTS)
         .ok_or_else(|| {
-            let model = &settings.model;
+            let model = settings.shape();
             let problem =
                 format!("is {model}, which has more than {MOST_WEIGHTS} weights; make it smaller");
             refused("model", problem)
@@ -125,6 +163,10 @@ fn ends(settings: &FitSettings, features: usize, target: &Target) -> LayerSizes 
         features,
         outputs: outputs(settings, target),
         biases: !settings.no_intercept,
+        noises: match samples_noise(settings, target) {
+            true => target.columns(),
+            false => 0,
+        },
     }
 }
 

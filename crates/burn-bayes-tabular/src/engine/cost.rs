@@ -8,7 +8,7 @@ use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 
 use super::method::{MethodConfig, rank};
 use super::noise::relative_length;
-use super::{EpochRecord, Observer, TrainedModel, fit};
+use super::{EpochRecord, Observer, TrainedModel, fit, in_effect};
 use crate::error::{Result, TabularError};
 use crate::rows::TrainingSet;
 use crate::settings::{FitSettings, NoisePrecision, OptimizerName};
@@ -39,6 +39,11 @@ pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
         MethodConfig::Map if settings.method.is_dense() => {
             MemoryPlan::iterates(weights, weights, OptimizerMemory::Plain)
         }
+        // The draws of all chains.
+        MethodConfig::Mclmc(config) => {
+            let draws = settings.chains * config.draws;
+            MemoryPlan::iterates(weights, draws, OptimizerMemory::Plain)
+        }
         MethodConfig::Laplace(_) => {
             let rank = rank(settings, weights)?.unwrap_or(0);
             MemoryPlan::iterates(weights, rank, optimizer)
@@ -65,10 +70,15 @@ impl TimeEstimate {
 
 /// Times a few steps of a fit, or the whole fit of a linear model that is solved directly.
 pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEstimate> {
-    let known = FitSettings {
+    let settings = &in_effect(training_set, settings.clone());
+    let mut known = FitSettings {
         noise_precision: NoisePrecision::Given(1.0),
         ..settings.clone()
     };
+    if settings.method.is_sampled() {
+        // The observer sees every one of so few steps.
+        known.epochs = Some(WARM_UP + TIMED);
+    }
     let mut watch = Watch::default();
     let start = Instant::now();
     match fit(training_set, &known, &mut watch) {

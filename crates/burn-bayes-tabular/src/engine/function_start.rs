@@ -24,7 +24,7 @@ impl Training<'_> {
         let Some(function_prior) = &self.function_prior else {
             return Ok(network);
         };
-        let hidden = &self.settings.model.hidden;
+        let hidden = self.settings.shape().hidden;
         // Without biases the units cannot be placed.
         let network = match (hidden.first(), self.settings.no_intercept) {
             (Some(&units), false) => {

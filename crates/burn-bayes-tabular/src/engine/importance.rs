@@ -357,7 +357,7 @@ mod tests {
     fn linear(method: Method) -> FitSettings {
         FitSettings {
             method,
-            model: "linear".parse().unwrap(),
+            model: Some("linear".parse().unwrap()),
             ..FitSettings::default()
         }
     }

@@ -42,7 +42,7 @@ pub(crate) fn completed(
     let batches = rows.chunks(CHUNK);
     let batches = batches.map(|rows| training_set.batch(rows, &device));
     let fit = config.gauss_newton(&network, batches)?;
-    let (fit, learned) = match settings.model.hidden.is_empty() {
+    let (fit, learned) = match settings.shape().hidden.is_empty() {
         true => (fit, learned),
         // There is no maximum if the data say nothing about the weights, whose posterior is then the prior.
         false => match fit.clone().with_optimal_prior(PriorSharing::Global) {
@@ -56,7 +56,7 @@ pub(crate) fn completed(
     let posterior = fit.posterior()?;
     let network = network.valid();
     let (target, seed) = (training_set.target().clone(), settings.seed);
-    let model = TrainedModel::new(&network, Some(posterior), target, precisions, seed)?;
+    let model = TrainedModel::new(&network, Some(posterior.into()), target, precisions, seed)?;
     let mut model = model.with_linearised_predictions()?;
     model.learned_prior = learned;
     Ok(model)
@@ -84,7 +84,7 @@ mod tests {
     fn settings(model: &str) -> FitSettings {
         FitSettings {
             method: Method::Laplace,
-            model: model.parse().unwrap(),
+            model: Some(model.parse().unwrap()),
             no_intercept: true,
             epochs: Some(20),
             prior_precision: 0.7.into(),

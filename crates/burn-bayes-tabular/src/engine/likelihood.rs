@@ -4,18 +4,31 @@ use burn_bayes::likelihood::Likelihood;
 
 use crate::error::Result;
 use crate::rows::Target;
-use crate::settings::{FitSettings, LikelihoodName, listed, refused};
+use crate::settings::{FitSettings, LikelihoodName, NoisePrecision, listed, refused};
 
-/// The likelihood that was asked for, or the simplest for the target.
+/// The likelihood that was asked for, or the default of method and target.
 fn name(settings: &FitSettings, target: &Target) -> LikelihoodName {
-    let simplest = match target {
-        Target::Real(_) => LikelihoodName::Gaussian,
+    let is_learned = settings.noise_precision == NoisePrecision::LEARNED;
+    let of_numbers = match settings.method.is_sampled() && is_learned {
+        true => LikelihoodName::Heteroscedastic,
+        false => LikelihoodName::Gaussian,
+    };
+    let default = match target {
+        Target::Real(_) => of_numbers,
         Target::Counts { .. } => LikelihoodName::Poisson,
         Target::Classes(_) => LikelihoodName::Categorical,
-        Target::Several(_) if target.scales().is_some() => LikelihoodName::Gaussian,
+        Target::Several(_) if target.scales().is_some() => of_numbers,
         Target::Several(_) => LikelihoodName::Bernoulli,
     };
-    settings.likelihood.unwrap_or(simplest)
+    settings.likelihood.unwrap_or(default)
+}
+
+/// Whether the noise of every target is one number, which is sampled with the weights.
+pub(super) fn samples_noise(settings: &FitSettings, target: &Target) -> bool {
+    settings.method.is_sampled()
+        && target.scales().is_some()
+        && name(settings, target) == LikelihoodName::Gaussian
+        && settings.noise_precision == NoisePrecision::LEARNED
 }
 
 /// The likelihood of the target.
@@ -25,6 +38,9 @@ pub(super) fn likelihood(
     noise_precisions: &[f64],
 ) -> Likelihood {
     match name(settings, target) {
+        LikelihoodName::Gaussian if samples_noise(settings, target) => {
+            Likelihood::HeteroscedasticGaussian
+        }
         LikelihoodName::Gaussian => match *noise_precisions {
             [noise_precision] => Likelihood::Gaussian { noise_precision },
             _ => Likelihood::GaussianTargets {
@@ -39,17 +55,21 @@ pub(super) fn likelihood(
     }
 }
 
-/// The number of outputs of the network.
+/// The number of outputs of the network's last layer.
 pub(super) fn outputs(settings: &FitSettings, target: &Target) -> usize {
-    likelihood(settings, target, &[1.0]).outputs(target.columns())
+    match samples_noise(settings, target) {
+        true => target.columns(),
+        false => likelihood(settings, target, &[1.0]).outputs(target.columns()),
+    }
 }
 
-/// Whether it is Gaussian with one variance for each target, or categorical.
+/// Whether it is Gaussian with one variance for each target that is no weight, or categorical.
 pub(crate) fn is_simple(settings: &FitSettings, target: &Target) -> bool {
-    matches!(
-        name(settings, target),
-        LikelihoodName::Gaussian | LikelihoodName::Categorical
-    )
+    match name(settings, target) {
+        LikelihoodName::Gaussian => !samples_noise(settings, target),
+        LikelihoodName::Categorical => true,
+        _ => false,
+    }
 }
 
 /// Fails if the likelihood is one of other targets.

@@ -4,6 +4,8 @@
 //! interruptions.
 
 mod algorithms;
+mod automatic;
+mod chain_agreement;
 mod cost;
 mod diagnosis;
 mod fitted;
@@ -19,8 +21,10 @@ mod noise;
 mod prior;
 mod prior_draw;
 mod process_comparison;
+mod sampling;
 mod trained_model;
 mod training;
+mod weight_posterior;
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +35,7 @@ use burn_bayes_contrib::functional::MOST_POINTS;
 use serde::{Deserialize, Serialize};
 
 pub use algorithms::{network, weights};
+pub use chain_agreement::ChainAgreement;
 pub use cost::{TimeEstimate, memory, time};
 pub use diagnosis::{Diagnosis, diagnose};
 pub use importance::{Importance, ImportanceRatios};
@@ -45,6 +50,7 @@ pub(crate) use trained_model::in_target_units;
 pub use training::Checkpoint;
 pub(crate) use training::Precisions;
 use training::Training;
+pub(crate) use weight_posterior::WeightPosterior;
 
 use crate::error::Result;
 use crate::rows::TrainingSet;
@@ -143,6 +149,7 @@ fn trained(
     checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<TrainedModel> {
+    let settings = &in_effect(training_set, settings.clone());
     let (weights, rows) = (check(training_set, settings)?, training_set.rows());
     if weights > MOST_WEIGHTS_PER_ROW * rows {
         observer.warn(&format!(
@@ -155,6 +162,9 @@ fn trained(
     if linear::applies(training_set, settings) {
         let model = linear::fit(training_set, settings)?;
         return completed(training_set, settings, model);
+    }
+    if settings.method.is_sampled() {
+        return sampling::fit(training_set, settings, checkpoint, observer);
     }
     let decay = settings.tuned().decay;
     let slow = FitSettings {
@@ -193,10 +203,14 @@ fn trained(
     completed(training_set, settings, model)
 }
 
-/// The settings in effect for these rows: the solver of a linear model that is too large to be solved directly
-/// is `gradient`.
+/// The settings in effect for these rows: the method is one that `auto` stands for, and the solver of a linear model
+/// that is too large to be solved directly is `gradient`.
 #[must_use]
 pub fn in_effect(training_set: &TrainingSet, settings: FitSettings) -> FitSettings {
+    let settings = FitSettings {
+        method: automatic::chosen(training_set, &settings),
+        ..settings
+    };
     let is_trained =
         settings.without_effect("solver").is_none() && !linear::applies(training_set, &settings);
     match is_trained {
@@ -239,6 +253,7 @@ const QUICK_WORK: f64 = 1e9;
 pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize> {
     settings.validate()?;
     settings.device.device()?;
+    let settings = &in_effect(training_set, settings.clone());
     let weights = weights(settings, training_set.width(), training_set.target())?;
     rank(settings, weights)?;
     prior::check(settings)?;
@@ -247,12 +262,16 @@ pub fn check(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize
     if settings.method.is_dense() {
         linear::check_dense(training_set, settings)?;
     }
-    let steps = settings.steps(training_set.rows());
-    if settings.method.is_of_iterates() && steps < FEWEST_STEPS_OF_ITERATES {
+    let (method, steps) = (settings.method, settings.steps(training_set.rows()));
+    let fewest = match method {
+        method if method.is_of_iterates() => FEWEST_STEPS_OF_ITERATES,
+        method if method.is_sampled() => sampling::FEWEST_EPOCHS,
+        _ => 1,
+    };
+    if steps < fewest {
+        let epochs = settings.epochs(training_set.rows());
         let problem = format!(
-            "is {}, which gives {steps} steps, but {} needs {FEWEST_STEPS_OF_ITERATES}; make it larger",
-            settings.epochs(training_set.rows()),
-            settings.method
+            "is {epochs}, which gives {steps} steps, but {method} needs {fewest}; make it larger"
         );
         return Err(refused("epochs", problem));
     }

@@ -236,7 +236,7 @@ mod tests {
         let settings = FitSettings {
             likelihood: Some(LikelihoodName::Heteroscedastic),
             method: Method::Map,
-            model: "mlp:10".parse().unwrap(),
+            model: Some("mlp:10".parse().unwrap()),
             epochs: Some(100),
             ..FitSettings::default()
         };

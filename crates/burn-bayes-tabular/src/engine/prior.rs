@@ -20,6 +20,9 @@ const LARGEST_CHANGE: f64 = 1.2;
 /// α beside a Gaussian process: weak, so that the process chooses the function.
 const BESIDE_PROCESS: f64 = 0.01;
 
+/// The prior deviation of a weight that is sampled, times √fan-in.
+const SAMPLED_DEVIATION: f64 = 2.0;
+
 /// α of the weights: one number for all layers, or one for each.
 pub(crate) type LayerPrecisions = Vec<f64>;
 
@@ -30,7 +33,9 @@ pub(super) fn prior(settings: &FitSettings, learned: Option<&[f64]>) -> Prior {
         (Some(_), PriorPrecision::Auto(_)) => BESIDE_PROCESS,
         (_, precision) => precision.initial(),
     };
+    let is_auto = matches!(settings.prior_precision, PriorPrecision::Auto(_));
     let prior = match learned {
+        None if is_auto && settings.method.is_sampled() => Prior::by_fan_in(SAMPLED_DEVIATION),
         None => Prior::isotropic(initial),
         Some(&[precision]) => Prior::isotropic(precision),
         Some(layers) => layers
@@ -65,7 +70,7 @@ impl LearnedPrior {
         let PriorPrecision::Learned(learning) = settings.prior_precision else {
             return None;
         };
-        let count = groups(learning, &settings.model);
+        let count = groups(learning, &settings.shape());
         let group = |layer| match count {
             1 => ParamGroup::all(),
             _ => layer_group(layer),
@@ -113,11 +118,11 @@ pub(super) fn bounded(precision: f64) -> f64 {
 /// Fails if α is learned by a method without a bound on the evidence.
 pub(super) fn check(settings: &FitSettings) -> Result<()> {
     let is_learned = matches!(settings.prior_precision, PriorPrecision::Learned(_));
-    if is_learned && (settings.method.is_of_iterates() || settings.method == Method::Map) {
+    let method = settings.method;
+    if is_learned && (method.is_of_iterates() || method.is_sampled() || method == Method::Map) {
         let problem = format!(
-            "cannot be learned by {}, which has no bound on the evidence; give a number, or use another method, such \
-             as vifa",
-            settings.method
+            "cannot be learned by {method}, which has no bound on the evidence; give a number, or use another method, such \
+             as vifa"
         );
         return Err(refused("prior_precision", problem));
     }
@@ -140,4 +145,9 @@ pub(super) fn layer_group(layer: usize) -> ParamGroup {
 /// The parameters with a precision of their own in the prior.
 pub(super) fn biases() -> ParamGroup {
     ParamGroup::from_predicate("bias")
+}
+
+/// The noise of the targets, where it is a weight.
+pub(super) fn noises() -> ParamGroup {
+    ParamGroup::from_predicate("noise")
 }

@@ -44,7 +44,7 @@ mod tests {
         let dataset = Dataset::new(features, Targets::Real(vec![0.0])).unwrap();
         let rows = TrainingSet::new(&dataset, Target::Real(ColumnScale::KEPT)).unwrap();
         let settings = FitSettings {
-            model: "linear".parse().unwrap(),
+            model: Some("linear".parse().unwrap()),
             prior_precision: 4.0.into(),
             bias_prior_precision: Some(0.25),
             ..FitSettings::default()

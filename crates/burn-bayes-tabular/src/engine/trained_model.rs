@@ -1,5 +1,6 @@
 //! The result of a fit: a network with a posterior over its weights.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use burn::module::Module;
@@ -7,12 +8,13 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::eval::DrawProbabilities;
 use burn_bayes::laplace::{Linearized, ModelOutputs};
 use burn_bayes::likelihood::Likelihood;
-use burn_bayes::posterior::Posterior;
-use burn_bayes::{FactorPosterior, Noise, Predictor};
+use burn_bayes::{FactorPosterior, Noise};
 use burn_bayes_data::{ColumnScale, Features};
 
+use super::chain_agreement::ChainAgreement;
 use super::motion::Motion;
 use super::prior::LayerPrecisions;
+use super::weight_posterior::{WeightPosterior, WeightPredictor};
 use crate::error::{Result, TabularError};
 use crate::network::Network;
 use crate::predict::{
@@ -35,7 +37,7 @@ const LARGEST_RATE: f64 = 1e15;
 pub struct TrainedModel {
     network: Network,
     /// `None` if the weights are a point.
-    predictor: Option<Predictor<Network>>,
+    predictor: Option<WeightPredictor>,
     /// Predicts with the network linearised at the mean, instead of with its own draws.
     linearized: Option<Arc<Linearized<Network>>>,
     noise: Noise,
@@ -49,6 +51,9 @@ pub struct TrainedModel {
     /// The learned kernel of the prior over functions, on the standardised scales of inputs and target; `None` without one,
     /// or if the model was read from a file.
     pub(crate) kernel: Option<String>,
+    /// Whether chains that started elsewhere predict the same; `None` for other methods, a single chain or few draws of each,
+    /// and as above.
+    pub(crate) agreement: Option<ChainAgreement>,
     /// Whether the training had not begun to learn the posterior: its first stage trained the mean alone, or no iterates
     /// were collected.
     pub(crate) is_before_posterior: bool,
@@ -59,18 +64,14 @@ impl TrainedModel {
     /// estimate.
     pub(crate) fn new(
         network: &Network,
-        posterior: Option<FactorPosterior>,
+        posterior: Option<WeightPosterior>,
         target: Target,
         noise_precisions: Vec<f64>,
         seed: u64,
     ) -> Result<Self> {
         let network = network.clone().no_grad();
         let noise = Noise::new(seed).for_prediction();
-        // The run has the noise precisions, so the settings of this network are right, not those of the training.
-        let predictor = posterior.map(|posterior| {
-            let posterior = posterior.with_model_state(&network)?;
-            Predictor::new(network.clone(), posterior, noise)
-        });
+        let predictor = posterior.map(|posterior| WeightPredictor::new(&network, posterior, noise));
         Ok(Self {
             network,
             predictor: predictor.transpose()?,
@@ -81,6 +82,7 @@ impl TrainedModel {
             learned_prior: None,
             motion: Motion::default(),
             kernel: None,
+            agreement: None,
             is_before_posterior: false,
         })
     }
@@ -100,8 +102,7 @@ impl TrainedModel {
     /// The same model, predicting with the network's own draws in proportion to their weights; see
     /// [`Predictor::with_weighted_draws`].
     pub(crate) fn with_weighted_draws(self, noise: Noise, weights: &[f64]) -> Result<Self> {
-        let weighted =
-            |predictor: Predictor<Network>| predictor.with_weighted_draws(noise, weights);
+        let weighted = |predictor: WeightPredictor| predictor.with_weighted_draws(noise, weights);
         Ok(Self {
             predictor: self.predictor.map(weighted).transpose()?,
             linearized: None,
@@ -109,9 +110,26 @@ impl TrainedModel {
         })
     }
 
-    /// The posterior over the weights; `None` for a point estimate.
+    /// The Gaussian over the weights; `None` for a point estimate, and for samples.
     pub fn posterior(&self) -> Option<&FactorPosterior> {
-        self.predictor.as_ref().map(Predictor::posterior)
+        match self.predictor.as_ref()? {
+            WeightPredictor::Gaussian(predictor) => Some(predictor.posterior()),
+            WeightPredictor::Samples(_) => None,
+        }
+    }
+
+    /// Whether its weights are a point.
+    pub(crate) fn is_point(&self) -> bool {
+        self.predictor.is_none()
+    }
+
+    /// Saves the posterior, if there is one.
+    pub(crate) fn save_posterior(&self, path: &Path) -> Result<()> {
+        let saved = self
+            .predictor
+            .iter()
+            .try_for_each(|predictor| predictor.save(path));
+        Ok(saved.map_err(|error| std::io::Error::other(error.to_string()))?)
     }
 
     /// The network; its weights are meaningful only for a point estimate.

@@ -297,7 +297,7 @@ impl Training<'_> {
         let (target, seed) = (self.training_set.target().clone(), self.settings.seed);
         let mut model = TrainedModel::new(
             &learner.network(),
-            posterior,
+            posterior.map(Into::into),
             target,
             precisions.noise,
             seed,

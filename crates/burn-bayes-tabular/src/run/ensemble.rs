@@ -205,7 +205,7 @@ impl EnsembleFit {
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),
-            model: config.fit.model.to_string(),
+            model: config.fit.shape().to_string(),
             training_rows: train.rows(),
             is_refitted: self.fits.all_rows.is_some(),
             best_epoch: None,

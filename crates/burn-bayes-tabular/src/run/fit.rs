@@ -196,6 +196,7 @@ impl FolderFit {
             let losses: Vec<f64> = epochs.iter().map(|epoch| epoch.record.loss).collect();
             let process = engine::compare_with_process(train, &config.fit, model)?;
             let assessment = Assessment::of(diagnosis, process, &losses);
+            let assessment = assessment.with_agreement(model.agreement);
             let mut plain_models = PlainModels::fit(&self.rows.train, &config.fit)?;
             let scores = validate(
                 folder,
@@ -239,7 +240,7 @@ impl FolderFit {
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),
-            model: config.fit.model.to_string(),
+            model: config.fit.shape().to_string(),
             training_rows: train.rows(),
             is_refitted: trained.refitted.is_some(),
             best_epoch: trained.best_epoch,
@@ -328,7 +329,7 @@ impl FolderFit {
         observer: &mut dyn Observer,
     ) -> Result<TrainedModel> {
         let settings = &self.config.fit;
-        let epoch = epoch.unwrap_or(settings.epochs(rows.rows()));
+        let epoch = epoch.unwrap_or(usize::MAX);
         engine::fit(rows, settings, &mut StopAfter { epoch, observer })
     }
 }

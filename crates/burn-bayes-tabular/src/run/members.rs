@@ -52,6 +52,7 @@ pub(super) struct Member {
 struct ScoresFile {
     diagnosis: Option<MemberTest>,
     process: Option<MemberTest>,
+    agreement: Option<MemberTest>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -153,7 +154,7 @@ impl Ensemble {
             let path = folder.scores_file();
             let scores: ScoresFile =
                 serde_json::from_str(&read_text(&path)?).map_err(|error| wrong(&path, error))?;
-            let tests = [scores.diagnosis, scores.process].into_iter();
+            let tests = [scores.diagnosis, scores.process, scores.agreement].into_iter();
             verdicts.extend(tests.flatten().map(|test| test.verdict));
         }
         Ok(verdicts)

@@ -39,9 +39,10 @@ impl MetricsFile {
     /// Opens the file of an interrupted fit, without the epochs after its checkpoint.
     pub(crate) fn resume(folder: &RunFolder, epochs: usize) -> Result<Self> {
         let text = folder.metrics_text()?;
+        let recorded = parsed(&text, &folder.metrics_file())?;
+        let lines = recorded.partition_point(|metrics| metrics.record.epoch <= epochs);
         // The text is kept, because parsing may change the last digit of a number.
-        let kept: String = text.split_inclusive('\n').take(epochs).collect();
-        parsed(&kept, &folder.metrics_file())?;
+        let kept: String = text.split_inclusive('\n').take(lines).collect();
         Self::with(folder, &kept)
     }
 

@@ -37,14 +37,14 @@ use std::path::{Path, PathBuf};
 use burn::module::{Module, ParamGroup};
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device};
-use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
+use burn_bayes::posterior::Posterior;
 use burn_bayes_data::{Features, Preprocessor};
 use checksums::Checksums;
 use model_file::{FORMAT, ModelFile};
 use plain_models::PlainRecord;
 
-use crate::engine::{TrainedModel, network};
+use crate::engine::{TrainedModel, WeightPosterior, network};
 use crate::error::{Result, TabularError};
 use crate::files::{at, remove, write_whole};
 use crate::groups::GroupRule;
@@ -179,10 +179,10 @@ fn load_model(
     let (network, posterior) = match model_file.checksums.has(&path) {
         true => {
             model_file.checksums.verified(&path)?;
-            let posterior = FactorPosterior::load_safetensors(&path, device)?;
-            let layout = Layout::new(&network, &ParamGroup::all())?;
-            let same = posterior.expect_layout(&layout);
-            same.map_err(|error| wrong(&path, error))?;
+            let posterior = match config.fit.method.is_sampled() {
+                true => WeightPosterior::Samples(loaded(&path, &network, device)?),
+                false => WeightPosterior::Gaussian(loaded(&path, &network, device)?),
+            };
             (network, Some(posterior))
         }
         false => {
@@ -196,6 +196,16 @@ fn load_model(
     match config.fit.method {
         Method::Laplace => model.with_linearised_predictions(),
         _ => Ok(model),
+    }
+}
+
+/// A posterior over the weights of a network.
+fn loaded<P: Posterior>(path: &Path, network: &Network, device: &Device) -> Result<P> {
+    let posterior = P::load(path, device)?;
+    let layout = Layout::new(network, &ParamGroup::all())?;
+    match posterior.layout().difference(&layout) {
+        None => Ok(posterior),
+        Some(difference) => Err(wrong(path, difference)),
     }
 }
 
@@ -222,18 +232,14 @@ fn wrong(path: &Path, problem: impl Display) -> TabularError {
 impl RunFolder {
     /// Writes the trained model.
     pub(crate) fn save_model(&self, model: &TrainedModel) -> Result<()> {
-        match model.posterior() {
-            Some(posterior) => {
-                let saved = posterior.save_safetensors(self.posterior_file());
-                saved.map_err(|error| std::io::Error::other(error.to_string()))?;
-            }
-            None => {
+        match model.is_point() {
+            false => model.save_posterior(&self.posterior_file()),
+            true => {
                 // It may be left over from an earlier, unfinished fit into this folder.
                 remove(&self.posterior_file())?;
-                save_weights(&self.weights_file(), model)?;
+                save_weights(&self.weights_file(), model)
             }
         }
-        Ok(())
     }
 
     /// Removes the validation results of an earlier fit into this folder.
@@ -262,9 +268,9 @@ impl RunFolder {
         let read = [
             self.config_file(),
             self.preprocessor_file(),
-            match model.posterior() {
-                Some(_) => self.posterior_file(),
-                None => self.weights_file(),
+            match model.is_point() {
+                false => self.posterior_file(),
+                true => self.weights_file(),
             },
             self.metrics_file(),
             self.validation_file(),

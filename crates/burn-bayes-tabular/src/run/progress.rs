@@ -118,6 +118,10 @@ fn interval(settings: &FitSettings, weights: usize, rows: usize, held_out: usize
     let (weights, rows, held_out) = (weights as f64, rows as f64, held_out as f64);
     let steps = (rows / settings.batch_size as f64).ceil();
     let epoch = settings.tuned().draws as f64 * (steps * STEP + 3.0 * rows * weights);
+    if settings.method.is_sampled() {
+        // Few of its epochs are shown.
+        return 1;
+    }
     let draws = match settings.method {
         Method::Map => 1,
         _ => DRAWS,

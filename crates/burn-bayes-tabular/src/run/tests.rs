@@ -88,7 +88,7 @@ impl Site {
         config.data.path = Some(rows_file);
         config.data.validation = 0.4;
         config.fit = FitSettings {
-            model: "mlp:3".parse().unwrap(),
+            model: Some("mlp:3".parse().unwrap()),
             epochs: Some(2),
             batch_size: 8,
             draws: 4,

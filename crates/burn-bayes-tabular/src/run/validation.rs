@@ -17,7 +17,7 @@ use crate::plain_models::PlainModels;
 use crate::predict::{PredictionTable, Predictions, Recalibration};
 use crate::report::{self, FurtherScores, PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::rows::{PreparedRows, Target, true_targets};
-use crate::scores::{Intervals, Scores, divergence};
+use crate::scores::{CalibrationTest, Intervals, Scores, divergence};
 use crate::settings::Config;
 
 /// The scores of the held-out rows, the content of `scores.json`.
@@ -78,7 +78,9 @@ pub(super) fn validate(
     let baselines = plain_models.beside(predictions, rows.features(), &targets)?;
     let validation = Validation {
         scores: Scores::of_positive(predictions, &targets, intervals, positive)?,
-        assessment: assessment.with_baselines(baselines, diverged.is_some()),
+        assessment: assessment
+            .with_baselines(baselines, diverged.is_some())
+            .with_calibration(CalibrationTest::of(predictions, &targets)?),
         recalibration: cross_fitted
             .as_ref()
             .map(|cross_fitted| cross_fitted.scores),
@@ -175,8 +177,8 @@ impl RunReport<'_> {
         let panel = self.assessment.and_then(Assessment::panel);
         let report = Report {
             title: &match fit.members {
-                1 => format!("{} of {} for {target}", fit.method, fit.model),
-                members => format!("{members} × {} of {} for {target}", fit.method, fit.model),
+                1 => format!("{} of {} for {target}", fit.method, fit.shape()),
+                members => format!("{members} × {} of {} for {target}", fit.method, fit.shape()),
             },
             command: self.command,
             config: &self.config.to_toml()?,

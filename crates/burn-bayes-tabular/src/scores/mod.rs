@@ -6,6 +6,7 @@
 mod baselines;
 mod by_class;
 mod by_group;
+mod calibration_test;
 mod classification;
 mod conformal;
 mod constant;
@@ -28,6 +29,7 @@ use serde::Serialize;
 pub use baselines::{Baseline, BaselineModel, BaselineScores};
 pub use by_class::ClassScores;
 pub use by_group::{GROUP_LEVELS, GroupCoverage, GroupScores, GroupTaskScores, ScoresByGroup};
+pub use calibration_test::CalibrationTest;
 pub use classification::{ClassificationScores, ReferredClasses, ReliabilityBin};
 pub use conformal::{ConformalScores, CoverageByPart, PartCoverage};
 pub(crate) use constant::Constant;

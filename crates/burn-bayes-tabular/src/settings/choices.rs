@@ -121,6 +121,18 @@ choices! {
 }
 
 choices! {
+    /// Activation function of the hidden layers.
+    Activation {
+        /// max(x, 0)
+        Relu = "relu",
+        /// x/(1 + exp(−x))
+        Silu = "silu",
+        /// tanh x
+        Tanh = "tanh",
+    }
+}
+
+choices! {
     /// Type of the task.
     TaskName of Task {
         /// A number.
@@ -187,7 +199,7 @@ choices! {
     }
 }
 
-/// The shape of a network: `linear`, or `mlp:50,50` for two hidden layers of 50 ReLU units.
+/// The shape of a network: `linear`, or `mlp:50,50` for two hidden layers of 50 units.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NetworkShape {

@@ -5,8 +5,8 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::choices::{
-    LikelihoodName, NetworkShape, NoisePrecision, OptimizerName, PriorPrecision, RecalibrationName,
-    Solver,
+    Activation, LikelihoodName, NetworkShape, NoisePrecision, OptimizerName, PriorPrecision,
+    RecalibrationName, Solver,
 };
 use super::device::DeviceName;
 use super::method::Method::{self, MeanField, Vifa};
@@ -23,18 +23,24 @@ settings! {
     /// The settings of a fit, independent of the data: those of all methods, as they were given.
     FitSettings {
         /// Inference method.
-        method: Method = Method::Vifa;
-        /// Model: `linear`, or `mlp:50,50` for two hidden layers of 50 ReLU units.
-        model: NetworkShape = NetworkShape { hidden: vec![50] };
+        method: Method = Method::Auto;
+        /// Model: `linear`, or `mlp:50,50` for two hidden layers of 50 units [default: mlp:16,16 with mclmc, otherwise
+        /// mlp:50].
+        [method_default: Some(default_model)]
+        model: NetworkShape;
+        /// Activation function of the hidden layers [default: silu with mclmc, otherwise relu].
+        [unless: &[("model", "linear")]]
+        activation: Activation, tuned activation;
         /// Rank of the posterior's low-rank factors [default: 5, or 20 with vifa and a Gaussian process as the prior, or
         /// the number of weights if that is smaller].
         [applies: |row| row.rank == RankRule::Given, method_default: Some(default_rank)]
         rank: usize;
-        /// Number of passes over the training rows [default: 100, or as many as give 3000 steps if that is more].
+        /// Number of passes over the training rows, each a step of every chain with mclmc [default: 7000 with mclmc, and
+        /// up to 20000 until its chains agree; otherwise 100, or as many as give 3000 steps if that is more].
         [unless: &[DIRECT], method_default: Some(default_epochs)]
         epochs: usize;
         /// Mini-batch size.
-        [unless: &[DIRECT]]
+        [applies: MethodRow::has_mini_batches, unless: &[DIRECT]]
         batch_size: usize = 32;
         /// Number of weight draws per training step [default: an antithetic pair with vifa, mean-field, von, ivon and
         /// nagvac, otherwise 1].
@@ -44,13 +50,16 @@ settings! {
         [applies: MethodRow::has_posterior]
         draws: usize = 100;
         /// How a linear model is fitted.
-        [applies: |row| row.kind != MethodKind::Iterates, unless: &[("model", "mlp")]]
+        [applies: |row| !matches!(row.kind, MethodKind::Iterates | MethodKind::Sampled), unless: &[("model", "mlp")]]
         solver: Solver = Solver::Auto;
+        /// Number of chains.
+        [applies: |row| row.kind == MethodKind::Sampled]
+        chains: usize = 4;
         /// Optimiser of the methods without an update rule of their own.
         [applies: MethodRow::has_optimizer, unless: &[DIRECT]]
         optimizer: OptimizerName = OptimizerName::Adam;
         /// Learning rate of the posterior mean [default: 0.1 with slang, vogn, von and ivon, otherwise 0.01].
-        [alias: Some("lr"), unless: &[DIRECT]]
+        [alias: Some("lr"), applies: MethodRow::has_mini_batches, unless: &[DIRECT]]
         learning_rate: f64, tuned learning_rate;
         /// Learning rate of the low-rank factors [default: 0.3 times that of the mean with vifa and a prior over the
         /// weights, otherwise the same].
@@ -63,10 +72,10 @@ settings! {
         diagonal_learning_rate: f64, tuned diagonal_learning_rate;
         /// Decay time constant of the learning rates, as a fraction of training; 0 for constant rates
         /// [default: 0.5 with swag and factor-analysis, 0.2 with vifa and mean-field, otherwise 0.1].
-        [unless: &[DIRECT]]
+        [applies: MethodRow::has_mini_batches, unless: &[DIRECT]]
         decay: f64, tuned decay;
         /// Momentum of sgd, slang, vogn, von, vadam, ivon and nagvac.
-        [unless: &[("optimizer", "adam"), DIRECT]]
+        [applies: MethodRow::has_mini_batches, unless: &[("optimizer", "adam"), DIRECT]]
         momentum: f64 = 0.9;
         /// Prior: `weights`, or a Gaussian process with a sum or product of kernels, such as `gp:rbf+periodic`.
         prior: PriorName = PriorName::Weights;
@@ -74,12 +83,13 @@ settings! {
         [unless: &[("prior", "weights")]]
         prior_margin: f64 = 0.5;
         /// Precision (1/variance) of the Gaussian prior over the weights: a number, `learned`, `learned-per-layer` or
-        /// `auto`.
+        /// `auto`, which with mclmc is a quarter of the fan-in for the weights of a layer, and 1 for biases.
         prior_precision: PriorPrecision = PriorPrecision::AUTO;
         /// Precision of the prior over biases [default: that of the weights].
         [unless: &[("no_intercept", "true")]]
         bias_prior_precision: f64;
-        /// Likelihood of the target [default: gaussian or categorical, for counts poisson, for labels bernoulli].
+        /// Likelihood of the target [default: gaussian, or heteroscedastic with mclmc and a learned `noise_precision`;
+        /// categorical for classes, poisson for counts, bernoulli for labels].
         likelihood: LikelihoodName;
         /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.
         [unless: &[("likelihood", "heteroscedastic")]]
@@ -101,7 +111,7 @@ settings! {
         checkpoint_every: usize = 10;
         /// Stop when the negative log-likelihood of the held-out rows has not improved for this many epochs, and keep the
         /// model of the best epoch [default: train for all epochs and keep the last].
-        [unless: &[DIRECT], scope: Scope::Run]
+        [applies: MethodRow::has_mini_batches, unless: &[DIRECT], scope: Scope::Run]
         patience: usize;
         /// After scoring the held-out rows, fit again to all rows, for as many epochs, and keep that model.
         [scope: Scope::Run]
@@ -126,6 +136,7 @@ impl FitSettings {
     /// Checks all values. An error names the field.
     pub fn validate(&self) -> Result<()> {
         expect_count("epochs", self.epochs.unwrap_or(1))?;
+        expect_at_most("chains", self.chains, MOST_CHAINS)?;
         expect_count("batch_size", self.batch_size)?;
         expect_count("patience", self.patience.unwrap_or(1))?;
         expect_at_most("train_draws", self.tuned().draws, MOST_TRAIN_DRAWS)?;
@@ -199,7 +210,8 @@ impl FitSettings {
         }
         let mut unless = setting.unless.iter();
         let is_so = |&&(other, value): &&(&str, &str)| {
-            let found = self.value(other).unwrap_or_default();
+            let found = self.value(other).or_else(|| self.method_default(other));
+            let found = found.unwrap_or_default();
             let found = found.split_once(':').map_or(&*found, |(kind, _)| kind);
             found == value && self.without_effect(other).is_none()
         };
@@ -213,16 +225,51 @@ impl FitSettings {
 
     /// The settings that were not given and whose default depends on the method, with their values.
     pub(crate) fn method_defaults(&self) -> Vec<(&'static str, String)> {
-        let defaults = MethodDefaults {
-            tuned: self.tuned(),
-            rank: self.default_rank(),
-        };
+        let defaults = self.defaults();
         let table = Self::table().into_iter();
         let left = table.filter(|setting| {
             self.value(setting.name).is_none() && self.without_effect(setting.name).is_none()
         });
         left.filter_map(|setting| Some((setting.name, setting.method_default?(&defaults))))
             .collect()
+    }
+
+    /// Whether a setting is given that is of trainings by one method and not by another. Every method has epochs, but
+    /// numbers of them mean different things: they are settings of trainings.
+    pub(crate) fn has_any_of(&self, method: Method, other: Method) -> bool {
+        let (row, other) = (method.row(), other.row());
+        let default = Self::default();
+        Self::table().into_iter().any(|setting| {
+            let is_own = (setting.applies)(&row) && !(setting.applies)(&other);
+            let is_length = setting.name == "epochs" && row.has_mini_batches();
+            (is_own || is_length) && self.value(setting.name) != default.value(setting.name)
+        })
+    }
+
+    fn defaults(&self) -> MethodDefaults {
+        MethodDefaults {
+            tuned: self.tuned(),
+            rank: self.default_rank(),
+            row: self.method.row(),
+        }
+    }
+
+    /// The default of a setting, as text; `None` if it does not depend on the method.
+    fn method_default(&self, name: &str) -> Option<String> {
+        let table = Self::table().into_iter();
+        let default = table.filter(|setting| setting.name == name);
+        let default = default
+            .filter_map(|setting| setting.method_default)
+            .next()?;
+        Some(default(&self.defaults()))
+    }
+
+    /// The hidden layers of the network.
+    pub fn shape(&self) -> NetworkShape {
+        let default = || NetworkShape {
+            hidden: self.method.row().hidden.to_vec(),
+        };
+        self.model.clone().unwrap_or_else(default)
     }
 
     /// A setting as text; `None` if it is not given and has no default.
@@ -236,7 +283,12 @@ impl FitSettings {
 
     /// The tuned settings of the method, with the given settings in their place.
     pub fn tuned(&self) -> Tuned {
-        let MethodRow { rates, draws, .. } = self.method.row();
+        let MethodRow {
+            rates,
+            draws,
+            activation,
+            ..
+        } = self.method.row();
         let mut tuned = Tuned {
             learning_rate: rates.mean,
             factors_learning_rate: rates.factors,
@@ -244,6 +296,7 @@ impl FitSettings {
             decay: rates.decay,
             initial_deviation: VifaConfig::new().initial_deviation.scale(),
             draws: draws.count,
+            activation: self.activation.unwrap_or(activation),
         };
         if self.has_function_divergence() {
             // Wider deviations at the start keep the functions away from those of the process, whose deviations are
@@ -285,8 +338,13 @@ impl FitSettings {
 
     /// The number of epochs of a training on this number of rows.
     pub(crate) fn epochs(&self, rows: usize) -> usize {
-        let enough = FEWEST_STEPS.div_ceil(self.steps_of_epoch(rows));
-        self.epochs.unwrap_or(FEWEST_EPOCHS.max(enough))
+        self.epochs.unwrap_or_else(|| {
+            let enough = FEWEST_STEPS.div_ceil(self.steps_of_epoch(rows));
+            match self.method.is_sampled() {
+                true => GRADIENTS,
+                false => FEWEST_EPOCHS.max(enough),
+            }
+        })
     }
 
     /// The number of steps of a training on this number of rows.
@@ -296,7 +354,10 @@ impl FitSettings {
 
     /// The number of steps of an epoch of this number of rows.
     pub(crate) fn steps_of_epoch(&self, rows: usize) -> usize {
-        rows.div_ceil(self.batch_size)
+        match self.method.is_sampled() {
+            true => 1,
+            false => rows.div_ceil(self.batch_size),
+        }
     }
 }
 
@@ -352,7 +413,18 @@ fn default_rank(defaults: &MethodDefaults) -> String {
 const FEWEST_EPOCHS: usize = 100;
 const FEWEST_STEPS: usize = 3000;
 
-fn default_epochs(_: &MethodDefaults) -> String {
+/// The gradients of a chain.
+const GRADIENTS: usize = 7000;
+
+fn default_model(defaults: &MethodDefaults) -> String {
+    let hidden = defaults.row.hidden.to_vec();
+    NetworkShape { hidden }.to_string()
+}
+
+fn default_epochs(defaults: &MethodDefaults) -> String {
+    if defaults.row.kind == MethodKind::Sampled {
+        return format!("{GRADIENTS}, and more until the chains agree");
+    }
     format!("{FEWEST_EPOCHS}, or as many as give {FEWEST_STEPS} steps if that is more")
 }
 
@@ -362,6 +434,9 @@ const MOST_TRAIN_DRAWS: usize = 1000;
 /// With this many draws, the standard error of a mean prediction is a third of a percent of the standard
 /// deviation.
 pub(crate) const MOST_DRAWS: usize = 100_000;
+
+/// The most chains.
+const MOST_CHAINS: usize = 1000;
 
 /// The largest ensembles of the literature have some tens of members.
 const MOST_MEMBERS: usize = 1000;
@@ -394,7 +469,7 @@ fn positive(field: &str, value: f64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Method::{Map, Slang, Von};
+    use crate::settings::Method::{Map, Mclmc, Slang, Von};
     use crate::settings::{Config, DataSettings, Kind};
 
     #[test]
@@ -406,7 +481,7 @@ mod tests {
         settings.set("epochs", "7").unwrap();
         settings.set("clip", "2").unwrap();
         assert_eq!((settings.epochs, settings.clip), (Some(7), Some(2.0)));
-        assert_eq!(settings.model.hidden, [20]);
+        assert_eq!(settings.shape().hidden, [20]);
     }
 
     #[test]
@@ -445,6 +520,19 @@ mod tests {
         assert!(!unused(Vifa, "rank") && unused(Von, "rank"));
         assert!(unused(Slang, "clip") && !unused(Map, "clip"));
         assert!(!unused(Map, "epochs") && !unused(Vifa, "bias_prior_precision"));
+        let of_mclmc = |name: &str| !unused(Mclmc, name);
+        let used = ["chains", "epochs", "draws", "checkpoint_every"];
+        let others = [
+            "batch_size",
+            "learning_rate",
+            "decay",
+            "momentum",
+            "optimizer",
+            "patience",
+            "solver",
+            "rank",
+        ];
+        assert!(used.into_iter().all(of_mclmc) && !others.into_iter().any(of_mclmc));
     }
 
     #[test]
@@ -460,6 +548,7 @@ mod tests {
         assert!(unused("rank = 0", "factors_learning_rate"));
         assert!(!unused("rank = 1", "factors_learning_rate"));
         assert!(unused("no_intercept = true", "bias_prior_precision"));
+        assert!(unused("model = 'linear'", "activation") && unused("", "solver"));
         // A linear model is solved directly, except by swag or if asked to train.
         for setting in ["epochs", "learning_rate", "momentum", "clip"] {
             assert!(unused("model = 'linear'", setting), "{setting}");
@@ -483,18 +572,22 @@ mod tests {
         };
         assert_eq!(
             shown("method = 'slang'\ninitial_deviation = 1"),
-            "rank = 5, or the number of weights if that is smaller; \
+            "model = mlp:50; activation = relu; rank = 5, or the number of weights if that is smaller; \
              epochs = 100, or as many as give 3000 steps if that is more; train_draws = 1; \
              learning_rate = 0.1; diagonal_learning_rate = 0.01; decay = 0.1"
         );
         assert_eq!(
             shown("rank = 1\nepochs = 9\nlearning_rate = 0.5"),
-            "train_draws = 2; factors_learning_rate = 0.15; diagonal_learning_rate = 0.25; \
-             decay = 0.2"
+            "model = mlp:50; activation = relu; train_draws = 2; factors_learning_rate = 0.15; \
+             diagonal_learning_rate = 0.25; decay = 0.2"
         );
         assert_eq!(
             shown("method = 'swag'\nrank = 0\nepochs = 9"),
-            "learning_rate = 0.01; decay = 0.5"
+            "model = mlp:50; activation = relu; learning_rate = 0.01; decay = 0.5"
+        );
+        assert_eq!(
+            shown("method = 'mclmc'"),
+            "model = mlp:16,16; activation = silu; epochs = 7000, and more until the chains agree"
         );
     }
 

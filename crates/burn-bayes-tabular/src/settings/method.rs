@@ -8,7 +8,7 @@ use burn_bayes::posterior::FormKind;
 use burn_bayes::{SlangConfig, SwagConfig, VifaConfig};
 use burn_bayes_contrib::methods::{FactorAnalysisConfig, NagvacConfig};
 
-use super::choices::choices;
+use super::choices::{Activation, choices};
 
 /// How a posterior comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(crate) enum MethodKind {
     PostHoc,
     /// Directly, without training.
     Direct,
+    /// As samples of chains.
+    Sampled,
     /// There is none: an ordinary training.
     Point,
 }
@@ -57,6 +59,9 @@ pub struct MethodRow {
     pub(crate) has_diagonal_rate: bool,
     /// The draws of a training step.
     pub(crate) draws: DefaultDraws,
+    /// The hidden layers of a network, and their activation function.
+    pub(crate) hidden: &'static [usize],
+    pub(crate) activation: Activation,
 }
 
 impl MethodRow {
@@ -70,6 +75,8 @@ impl MethodRow {
         rates: LearningRates::PLAIN,
         has_diagonal_rate: false,
         draws: DefaultDraws::ONE,
+        hidden: &[50],
+        activation: Activation::Relu,
     };
 
     /// A method from the iterates of an ordinary training.
@@ -126,7 +133,15 @@ impl MethodRow {
 
     /// Whether the optimiser of the settings trains the weights.
     pub(crate) fn has_optimizer(&self) -> bool {
-        !matches!(self.kind, MethodKind::Natural | MethodKind::Direct)
+        !matches!(
+            self.kind,
+            MethodKind::Natural | MethodKind::Direct | MethodKind::Sampled
+        )
+    }
+
+    /// Whether it is learned in steps from mini-batches.
+    pub(crate) fn has_mini_batches(&self) -> bool {
+        self.kind != MethodKind::Sampled
     }
 
     /// Whether it has a posterior.
@@ -157,6 +172,9 @@ macro_rules! methods {
 }
 
 methods! {
+    /// Chosen by the data: mclmc where its chains take about a minute, slang where they take longer, exact or full-gaussian
+    /// for a linear model; vifa if a setting that only trainings have is given, such as `epochs`.
+    Auto = "auto" => MethodRow::variational(&VifaConfig::new(), RankRule::Given),
     /// Variational inference with a factor-analysis covariance.
     Vifa = "vifa" => MethodRow::variational(&VifaConfig::new(), RankRule::Given),
     /// VIFA without factors: Bayes by backprop.
@@ -206,6 +224,13 @@ methods! {
             ..MethodRow::natural(&nagvac, RankRule::Fixed(1), rate)
         }
     },
+    /// Samples of microcanonical Langevin Monte Carlo, of several chains on all rows.
+    Mclmc = "mclmc" => MethodRow {
+        kind: MethodKind::Sampled,
+        hidden: &[16, 16],
+        activation: Activation::Silu,
+        ..MethodRow::POINT
+    },
     /// Laplace approximation of the maximum a posteriori fit, with linearised predictions.
     Laplace = "laplace" => MethodRow {
         kind: MethodKind::PostHoc,
@@ -231,12 +256,18 @@ methods! {
 impl Method {
     /// The methods for any network and task.
     pub fn general() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|method| !method.is_dense())
+        let methods = Self::ALL.into_iter();
+        methods.filter(|method| !method.is_dense() && *method != Self::Auto)
     }
 
     /// Whether the posterior is a dense Gaussian, which is computed without training.
     pub(crate) fn is_dense(self) -> bool {
         self.row().kind == MethodKind::Direct
+    }
+
+    /// Whether the posterior is samples of chains.
+    pub(crate) fn is_sampled(self) -> bool {
+        self.row().kind == MethodKind::Sampled
     }
 
     /// Whether the posterior describes the iterates of an ordinary training.

@@ -13,9 +13,9 @@ mod value;
 
 pub(crate) use choices::choices;
 pub use choices::{
-    DecimalName, Delimiter, HeaderName, LikelihoodName, MissingName, NetworkShape, NoisePrecision,
-    OptimizerName, PriorLearning, PriorPrecision, RecalibrationName, Solver, TargetColumns,
-    TaskName, UnseenName, Words,
+    Activation, DecimalName, Delimiter, HeaderName, LikelihoodName, MissingName, NetworkShape,
+    NoisePrecision, OptimizerName, PriorLearning, PriorPrecision, RecalibrationName, Solver,
+    TargetColumns, TaskName, UnseenName, Words,
 };
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};

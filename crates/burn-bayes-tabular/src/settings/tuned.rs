@@ -2,6 +2,9 @@
 
 use burn_bayes::methods::{LearningRates, Rate};
 
+use super::choices::Activation;
+use super::method::MethodRow;
+
 /// The settings whose default depends on the method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuned {
@@ -17,6 +20,8 @@ pub struct Tuned {
     pub initial_deviation: f64,
     /// The number of weight draws per training step.
     pub draws: usize,
+    /// The activation function of the hidden layers.
+    pub activation: Activation,
 }
 
 impl Tuned {
@@ -44,4 +49,6 @@ pub struct MethodDefaults {
     pub tuned: Tuned,
     /// The rank of a posterior with at least as many weights.
     pub rank: usize,
+    /// The method.
+    pub(crate) row: MethodRow,
 }

@@ -73,7 +73,7 @@ mod tests {
     fn settings() -> FitSettings {
         FitSettings {
             method: Method::Exact,
-            model: "linear".parse().unwrap(),
+            model: Some("linear".parse().unwrap()),
             prior_precision: 0.7.into(),
             noise_precision: NoisePrecision::Given(3.0),
             ..FitSettings::default()
@@ -141,7 +141,7 @@ mod tests {
         let dataset = Dataset::new(features, Targets::Classes(vec![0, 1])).unwrap();
         let classes = TrainingSet::new(&dataset, classes).unwrap();
         let network = FitSettings {
-            model: "mlp:5".parse().unwrap(),
+            model: Some("mlp:5".parse().unwrap()),
             ..settings()
         };
         let trained = FitSettings {

@@ -41,8 +41,9 @@ const CONVERGED: f64 = 1e-3;
 /// Whether a fit is solved directly.
 pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> bool {
     if settings.solver == Solver::Gradient
-        || !settings.model.hidden.is_empty()
+        || !settings.shape().hidden.is_empty()
         || settings.method.is_of_iterates()
+        || settings.method.is_sampled()
         || matches!(training_set.target(), Target::Several(_))
         || !is_simple(settings, training_set.target())
     {
@@ -58,8 +59,8 @@ pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> boo
 pub(super) fn check_dense(training_set: &TrainingSet, settings: &FitSettings) -> Result<()> {
     let (method, target) = (settings.method, training_set.target());
     let refused = |problem: String| Err(refused("method", format!("is {method}, {problem}")));
-    if !settings.model.hidden.is_empty() {
-        let model = &settings.model;
+    if !settings.shape().hidden.is_empty() {
+        let model = settings.shape();
         return refused(format!("which needs `--model linear` instead of {model}"));
     }
     match target {
@@ -151,6 +152,7 @@ pub(super) fn fit(training_set: &TrainingSet, settings: &FitSettings) -> Result<
         }
     };
     let (target, precisions) = (target.clone(), vec![precision]);
+    let posterior = posterior.map(Into::into);
     let mut model = TrainedModel::new(&network, posterior, target, precisions, settings.seed)?;
     model.learned_prior = learned_prior.map(|precision| vec![precision]);
     Ok(model)
@@ -360,7 +362,7 @@ mod testing {
     pub(super) fn settings(method: Method) -> FitSettings {
         FitSettings {
             method,
-            model: "linear".parse().unwrap(),
+            model: Some("linear".parse().unwrap()),
             no_intercept: true,
             prior_precision: 0.7.into(),
             ..FitSettings::default()

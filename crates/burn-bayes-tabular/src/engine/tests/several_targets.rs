@@ -56,9 +56,13 @@ fn two_numbers() -> (Dataset, Target) {
 fn settings(method: Method) -> FitSettings {
     FitSettings {
         method,
-        model: NetworkShape { hidden: vec![20] },
+        model: Some(NetworkShape { hidden: vec![20] }),
         rank: Some(2),
-        epochs: Some(80),
+        epochs: Some(match method {
+            // A step each.
+            Method::Mclmc => 1500,
+            _ => 80,
+        }),
         batch_size: 20,
         draws: 20,
         ..FitSettings::default()
@@ -159,7 +163,7 @@ fn a_linear_regression_of_several_targets_has_the_exact_posterior_of_each() {
     let training_set = TrainingSet::new(&data, numbers(&spreads.map(scale))).unwrap();
     let settings = FitSettings {
         method: Method::Laplace,
-        model: NetworkShape { hidden: Vec::new() },
+        model: Some(NetworkShape { hidden: Vec::new() }),
         rank: Some(2 * WIDTH),
         // All rows in every step, so that the training ends at the mode.
         batch_size: ROWS,
@@ -230,7 +234,7 @@ fn what_several_targets_cannot_have_is_refused_by_name() {
     };
     let linear = NetworkShape { hidden: Vec::new() };
     let exact = refused(FitSettings {
-        model: linear,
+        model: Some(linear),
         ..settings(Method::Exact)
     });
     assert!(

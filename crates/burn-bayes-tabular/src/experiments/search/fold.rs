@@ -10,7 +10,7 @@ use burn_bayes_data::{
 
 use serde::{Serialize, Serializer};
 
-use crate::engine::{Unobserved, check, fit, weights};
+use crate::engine::{Unobserved, check, fit, in_effect, weights};
 use crate::error::{Result, TabularError};
 use crate::experiments::jobs::LeftOut;
 use crate::predict::Predictions;
@@ -191,6 +191,11 @@ impl Fold {
         let train = &self.rows()?.train;
         let mut settings = settings.into_iter();
         settings.try_for_each(|settings| check(train, settings).map(drop))
+    }
+
+    /// The settings in effect for the training rows.
+    pub(crate) fn in_effect(&self, settings: FitSettings) -> Result<FitSettings> {
+        Ok(in_effect(&self.rows()?.train, settings))
     }
 
     /// D, the number of weights of a network for these rows.
@@ -450,7 +455,7 @@ mod tests {
         let (_, _, fold) = fold();
         let settings = FitSettings {
             method: Method::Map,
-            model: NetworkShape { hidden: vec![5] },
+            model: Some(NetworkShape { hidden: vec![5] }),
             epochs: Some(20),
             batch_size: 10,
             noise_precision: NoisePrecision::Given(10.0),

@@ -200,7 +200,7 @@ mod tests {
             0.5,
         );
         near(
-            share(&|settings| settings.model == NetworkShape { hidden: vec![] }),
+            share(&|settings| settings.model == Some(NetworkShape { hidden: vec![] })),
             0.5,
         );
         for settings in &drawn {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn every_method_has_ranges_that_fit() {
-        for &method in &Method::ALL {
+        for method in Method::ALL.into_iter().skip(1) {
             let base = FitSettings {
                 method,
                 ..FitSettings::default()

@@ -44,11 +44,14 @@ impl Tuning {
         Ok(Self { config, folds })
     }
 
-    /// The default ranges of the method, for the networks of all folds.
+    /// The default ranges of the method, for the networks of all folds; `auto` becomes one for the rows of the first.
     ///
     /// # Errors
     /// If the settings are invalid.
-    pub fn default_ranges(&self) -> Result<Ranges> {
+    pub fn default_ranges(&mut self) -> Result<Ranges> {
+        if let Some(fold) = self.folds.first() {
+            self.config.fit = fold.in_effect(self.config.fit.clone())?;
+        }
         let settings = &self.config.fit;
         let weights = self.folds.iter().map(|fold| fold.weights(settings));
         let weights = weights.collect::<Result<Vec<_>>>()?;

@@ -3,9 +3,10 @@
 use burn_bayes::Noise;
 use burn_bayes_data::{ColumnScale, Dataset, Features, Targets};
 
+use crate::engine::in_effect;
 use crate::error::Result;
 use crate::rows::{PreparedRows, Target, TrainingSet};
-use crate::settings::{expect_at_most, refused};
+use crate::settings::{FitSettings, expect_at_most, refused};
 
 /// The random stream of generated features.
 const FEATURES: u64 = 0x6665_6174;
@@ -48,6 +49,12 @@ impl Design {
     /// Number of features.
     pub fn features(&self) -> usize {
         self.rows.width()
+    }
+
+    /// The settings in effect for these rows; see [`in_effect`].
+    #[must_use]
+    pub fn in_effect(&self, settings: FitSettings) -> FitSettings {
+        in_effect(&self.rows, settings)
     }
 }
 

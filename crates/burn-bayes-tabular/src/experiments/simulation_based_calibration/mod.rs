@@ -143,7 +143,7 @@ mod tests {
     fn settings(method: Method) -> FitSettings {
         FitSettings {
             method,
-            model: "linear".parse().unwrap(),
+            model: Some("linear".parse().unwrap()),
             noise_precision: NoisePrecision::Given(1.0),
             ..FitSettings::default()
         }

@@ -55,7 +55,7 @@ impl Quantities {
             let name = |row| format!("{output} at {kind} {row}");
             (1..=count).map(name).collect::<Vec<_>>()
         };
-        let weights = match settings.model.hidden.is_empty() {
+        let weights = match settings.shape().hidden.is_empty() {
             true => &design.columns[..design.columns.len().min(MOST_WEIGHTS)],
             false => &[],
         };
@@ -127,7 +127,7 @@ mod tests {
         };
         let design = normal.design(3).unwrap();
         let settings = FitSettings {
-            model: model.parse().unwrap(),
+            model: Some(model.parse().unwrap()),
             no_intercept: true,
             noise_precision: NoisePrecision::Given(1.0),
             ..FitSettings::default()

@@ -1,0 +1,297 @@
+//! Samples of the weights, of chains on all rows.
+//!
+//! An epoch is a step of every chain, whose gradient is of all rows.
+
+use std::ops::ControlFlow;
+
+use burn::module::Module;
+use burn_bayes::Noise;
+use burn_bayes::posterior::SamplePosterior;
+use burn_bayes::sampling::{MclmcConfig, Sampling};
+use burn_bayes::train;
+
+use super::chain_agreement::ChainAgreement;
+use super::likelihood::samples_noise;
+use super::noise;
+use super::prior::{noises, prior};
+use super::trained_model::TrainedModel;
+use super::weight_posterior::WeightPosterior;
+use super::{Checkpoint, EpochRecord, Observer, Precisions};
+use crate::error::{Result, TabularError};
+use crate::network::Network;
+use crate::rows::TrainingSet;
+use crate::settings::FitSettings;
+
+/// The precision of the prior of the logarithm of a variance: a factor of 20 is a deviation.
+const NOISE_PRIOR_PRECISION: f64 = 0.1;
+/// The epochs are shown and saved this many times.
+const SHOWN: usize = 50;
+/// Chains that do not agree are lengthened by this many epochs, as long as they have no more than the most, and less than this
+/// many products of a row, a weight, a chain and an epoch: half a minute on two cores.
+const LENGTHENED: u64 = 3250;
+const MOST_EPOCHS: usize = 20_000;
+const MOST_WORK: f64 = 6e10;
+/// The most epochs between two looks at interruptions.
+const UNINTERRUPTED: usize = 10;
+/// The least epochs: one of the tuning, and one of the sampling.
+pub(super) const FEWEST_EPOCHS: usize = 2;
+/// Training rows on which the chains are compared.
+const MOST_COMPARED: usize = 200;
+
+/// The settings of the chains.
+pub(super) fn config(settings: &FitSettings, rows: usize) -> MclmcConfig {
+    MclmcConfig::new()
+        .with_gradients(settings.epochs(rows))
+        .with_prior(prior(settings, None))
+        .with_seed(settings.seed)
+}
+
+/// Samples from the posterior.
+pub(super) fn fit(
+    training_set: &TrainingSet,
+    settings: &FitSettings,
+    checkpoint: Option<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<TrainedModel> {
+    let rows = training_set.rows();
+    let precisions = noise::initial(training_set, settings)?;
+    let device = settings.device.device()?.autodiff();
+    let starts = Noise::new(settings.seed).fold(STARTS);
+    let networks: Vec<Network> = (0..settings.chains as u64)
+        .map(|chain| {
+            let start = starts.fold(chain);
+            training_set.started_network(settings, &precisions, start, &device)
+        })
+        .collect();
+    let all: Vec<usize> = (0..rows).collect();
+    let inner = device.inner();
+    let batches: Vec<_> = all
+        .chunks(ROWS_AT_ONCE)
+        .map(|rows| training_set.batch(rows, &inner))
+        .collect();
+    let config = config(settings, rows);
+    let config = match samples_noise(settings, training_set.target()) {
+        true => {
+            let prior = config.prior.clone();
+            config.with_prior(prior.with_group(noises(), NOISE_PRIOR_PRECISION))
+        }
+        false => config,
+    };
+    let mut sampling = config.start(&networks, &batches)?;
+    if let Some(checkpoint) = checkpoint {
+        let resumed = sampling.resumed(&checkpoint.state.model);
+        sampling = resumed
+            .map_err(|error| TabularError::Data(format!("{error}; fit again without --resume")))?;
+    }
+    let mut chains = Chains {
+        training_set,
+        settings,
+        precisions,
+        network: networks[0].clone(),
+        sampling,
+    };
+    let most = match settings.epochs {
+        Some(epochs) => epochs,
+        None => most_epochs(rows * networks[0].num_params() * settings.chains),
+    };
+    while chains.run(observer)?.is_continue()
+        && chains.epoch() < most
+        && chains
+            .agreement()?
+            .is_some_and(|agreement| !agreement.is_converged)
+    {
+        chains.sampling.lengthen(LENGTHENED);
+    }
+    chains.finished()
+}
+
+/// The most epochs of chains whose epoch has this many products of a row and a weight.
+fn most_epochs(products: usize) -> usize {
+    ((MOST_WORK / products as f64) as usize).clamp(1, MOST_EPOCHS)
+}
+
+/// The random stream of the starts.
+const STARTS: u64 = 0x7374_6172;
+/// Rows of a forward and backward pass.
+const ROWS_AT_ONCE: usize = 4096;
+
+struct Chains<'a> {
+    training_set: &'a TrainingSet,
+    settings: &'a FitSettings,
+    precisions: Vec<f64>,
+    /// Of the first chain at its start.
+    network: Network,
+    sampling: Sampling<Network>,
+}
+
+impl Chains<'_> {
+    /// Makes the steps that are left; `Break` if the observer ends them.
+    fn run(&mut self, observer: &mut dyn Observer) -> Result<ControlFlow<()>> {
+        let epochs = self.sampling.end() as usize;
+        let every = (epochs / SHOWN).max(1);
+        let mut saved = self.sampling.step() as usize;
+        while self.epoch() < epochs {
+            let shown = (self.epoch() / every + 1) * every;
+            while self.epoch() < shown.min(epochs) {
+                if observer.interrupts() {
+                    if observer.keeps_checkpoints() {
+                        observer.checkpoint(self.checkpoint()?)?;
+                    }
+                    return Err(TabularError::Interrupted("interrupted".into()));
+                }
+                let steps = (shown - self.epoch()).min(UNINTERRUPTED);
+                self.sampling.advance(steps as u64)?;
+            }
+            let record = EpochRecord {
+                epoch: self.epoch(),
+                epochs,
+                loss: self.sampling.loss()? / self.training_set.rows() as f64,
+            };
+            if observer.epoch(&record, &|| self.snapshot()).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            let due = self.settings.checkpoint_every;
+            let is_due = due > 0 && self.epoch() >= saved + due && self.epoch() < epochs;
+            if is_due && observer.keeps_checkpoints() {
+                saved = self.epoch();
+                observer.checkpoint(self.checkpoint()?)?;
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn epoch(&self) -> usize {
+        self.sampling.step() as usize
+    }
+
+    fn checkpoint(&self) -> Result<Checkpoint> {
+        Ok(Checkpoint {
+            epochs: self.epoch(),
+            precisions: Precisions {
+                noise: self.precisions.clone(),
+                prior: None,
+            },
+            earlier_mean: None,
+            state: train::Checkpoint {
+                step: self.sampling.step(),
+                loss_sum: 0.0,
+                rows: 0,
+                in_best_epoch: None,
+                model: self.sampling.checkpoint()?,
+                optimizer: Vec::new(),
+            },
+        })
+    }
+
+    /// The draws so far; before the first one, where the chains are.
+    fn snapshot(&self) -> Result<TrainedModel> {
+        match self.sampling.samples().posterior() {
+            Ok(posterior) => self.model(posterior),
+            Err(error) if error.is_too_early() => {
+                let mut model = self.model(self.sampling.places().posterior()?)?;
+                model.is_before_posterior = true;
+                Ok(model)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn model(&self, posterior: SamplePosterior) -> Result<TrainedModel> {
+        TrainedModel::new(
+            &self.network,
+            Some(WeightPosterior::Samples(posterior)),
+            self.training_set.target().clone(),
+            self.precisions.clone(),
+            self.settings.seed,
+        )
+    }
+
+    /// The model of all draws, with the agreement of the chains.
+    fn finished(&self) -> Result<TrainedModel> {
+        let mut model = self.snapshot()?;
+        model.agreement = self.agreement()?;
+        Ok(model)
+    }
+
+    fn agreement(&self) -> Result<Option<ChainAgreement>> {
+        let samples = self.sampling.samples();
+        let rows = self.training_set.rows();
+        let every = rows.div_ceil(MOST_COMPARED);
+        let some: Vec<usize> = (0..rows).step_by(every).collect();
+        let inner = self.settings.device.device()?;
+        let batch = self.training_set.batch(&some, &inner);
+        let agreement = samples.agreement(&self.network, &batch.inputs)?;
+        Ok(agreement.map(|agreement| ChainAgreement::of(agreement, self.epoch())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes_data::{ColumnScale, gap_regression};
+
+    use super::*;
+    use crate::engine::{self, Unobserved};
+    use crate::predict::Predictions;
+    use crate::rows::Target;
+    use crate::settings::{LikelihoodName, Method};
+
+    fn gap() -> TrainingSet {
+        let data = gap_regression(100, 0.1, 3).unwrap();
+        TrainingSet::new(&data, Target::Real(ColumnScale::KEPT)).unwrap()
+    }
+
+    fn settings(likelihood: LikelihoodName) -> FitSettings {
+        FitSettings {
+            method: Method::Mclmc,
+            likelihood: Some(likelihood),
+            epochs: Some(2000),
+            ..FitSettings::default()
+        }
+    }
+
+    #[test]
+    fn the_noise_of_all_rows_is_sampled_with_the_weights() {
+        let settings = settings(LikelihoodName::Gaussian);
+        let training_set = gap();
+        let model = engine::fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let expected = 2 * 16 + 17 * 16 + 17 + 1;
+        assert_eq!(model.weights(), expected);
+        let counted = engine::check(&training_set, &settings).unwrap();
+        assert_eq!(counted, expected);
+        let rows = training_set.features().unwrap();
+        let Predictions::Reals(found) = model.predict(&rows, 50).unwrap() else {
+            panic!("numbers were fitted");
+        };
+        let deviations = found.noise_of_predictions();
+        let (first, second) = (&deviations[..100], &deviations[100..200]);
+        assert!(first.iter().all(|deviation| *deviation == first[0]));
+        assert_ne!(first, second);
+        let deviation = found.noise_deviation();
+        assert!((0.08..0.15).contains(&deviation), "{deviation}");
+    }
+
+    #[test]
+    fn chains_start_elsewhere_and_are_compared() {
+        let training_set = gap();
+        let fitted = |chains| {
+            let settings = FitSettings {
+                chains,
+                ..settings(LikelihoodName::Heteroscedastic)
+            };
+            engine::fit(&training_set, &settings, &mut Unobserved).unwrap()
+        };
+        assert!(fitted(1).agreement.is_none());
+        let agreement = fitted(3).agreement.unwrap();
+        assert!(agreement.r_hat > 1.0 && agreement.r_hat < agreement.r_hat_upper);
+    }
+
+    #[test]
+    fn too_few_epochs_are_refused() {
+        let settings = FitSettings {
+            epochs: Some(1),
+            ..settings(LikelihoodName::Gaussian)
+        };
+        let message = engine::fit(&gap(), &settings, &mut Unobserved).unwrap_err();
+        assert!(message.to_string().contains("`epochs`"), "{message}");
+    }
+}
