@@ -667,7 +667,7 @@ fn chains_that_agree_are_trusted_and_those_that_do_not_are_told_what_helps() {
     let short = fit(30);
     assert_eq!(short["agreement"]["verdict"], "look-closer", "{short}");
     let report = place.read("run30/report.html");
-    assert!(report.contains("--epochs 60"), "{report}");
+    assert!(report.contains("--method mclmc --epochs 60"), "{report}");
 }
 
 #[test]

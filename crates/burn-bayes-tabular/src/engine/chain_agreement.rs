@@ -48,7 +48,7 @@ impl ChainAgreement {
             Verdict::Trust => format!("the chains agree approximately ({r_hat})"),
             Verdict::LookCloser | Verdict::DoNotUse => format!(
                 "the chains do not agree ({r_hat}), so that their average is that of an ensemble and not of the posterior; \
-                 try `--epochs {}`",
+                 try `--method mclmc --epochs {}`",
                 2 * self.epochs
             ),
         }
