@@ -128,15 +128,15 @@ impl Assessment {
 
     /// What was found out, a sentence for each part.
     pub fn sentences(&self) -> Vec<String> {
+        let said = |finding: String| sentence(&format!("{finding}."));
         let diagnosis = self.diagnosis.iter().flat_map(Diagnosis::sentences);
-        let process = self.process.iter().map(ProcessComparison::sentence);
-        let agreement = self.agreement.iter().map(ChainAgreement::sentence);
+        let process = self.process.iter().map(ProcessComparison::finding);
+        let agreement = self.agreement.iter().map(ChainAgreement::finding);
         let members = self.finding_of_members();
-        let members = members.map(|finding| sentence(&format!("{finding}.")));
+        let of_posterior = process.chain(agreement).chain(members).map(said);
         let calibration = self.calibration.iter().map(CalibrationTest::finding);
-        let calibration = calibration.map(|finding| sentence(&format!("{finding}.")));
         let findings = self.baselines.iter().filter_map(Baseline::finding);
-        let findings = findings.map(|finding| sentence(&format!("{finding}.")));
+        let of_predictions = calibration.chain(findings).map(said);
         let trend = self.trend.as_ref().filter(|trend| trend.is_falling());
         let trend = trend.map(|trend| {
             let (fall, error) = (number(-trend.change), number(trend.standard_error));
@@ -146,12 +146,9 @@ impl Assessment {
             )
         });
         diagnosis
-            .chain(process)
-            .chain(agreement)
-            .chain(members)
+            .chain(of_posterior)
             .chain(trend)
-            .chain(calibration)
-            .chain(findings)
+            .chain(of_predictions)
             .collect()
     }
 }

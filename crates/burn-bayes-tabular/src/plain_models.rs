@@ -40,7 +40,7 @@ impl PlainModels {
         let linear = linear(settings);
         let is_trained = matches!(train.target(), Target::Counts { .. } | Target::Several(_));
         // A linear model that is solved directly, or one of counts or several targets, is this baseline, with uncertainty.
-        let is_linear = is_trained && settings.shape().hidden.is_empty();
+        let is_linear = is_trained && settings.is_linear();
         let linear = if is_linear || is_solved_directly(train, settings) {
             None
         } else if is_quickly_solved(train, &linear)

@@ -153,8 +153,7 @@ fn measures(rows: &HeldOut, deviation: f64, mixture: &GaussianMixture<'_>) -> Re
 
 /// Those with one noise precision, which they learn.
 fn methods() -> impl Iterator<Item = Method> {
-    let methods = Method::ALL.into_iter();
-    methods.filter(|method| !matches!(method, Method::Auto | Method::Mclmc))
+    Method::named().filter(|method| *method != Method::Mclmc)
 }
 
 fn findings(results: &Results<'_>) -> Vec<Finding> {

@@ -16,7 +16,7 @@ use super::likelihood::{likelihood, outputs, samples_noise};
 use super::method::{MethodConfig, rates};
 use super::prior::biases;
 use super::training::{Checkpoint, Learner, Training};
-use super::{Observer, TrainedModel};
+use super::{Observer, TrainedModel, sampling};
 use crate::error::Result;
 use crate::network::{LayerSizes, Network};
 use crate::rows::{Target, TrainingSet};
@@ -59,7 +59,10 @@ pub(super) fn train(
         MethodConfig::Vadam(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Ivon(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Nagvac(config) => start.bayesian(config.try_init(network)?),
-        MethodConfig::Laplace(_) | MethodConfig::Mclmc(_) | MethodConfig::Map => start.run(network),
+        MethodConfig::Mclmc(config) => {
+            sampling::sample(training, config, start.checkpoint, start.observer)
+        }
+        MethodConfig::Laplace(_) | MethodConfig::Map => start.run(network),
     }
 }
 
@@ -71,8 +74,13 @@ pub fn network(
     noise_precisions: &[f64],
     device: &Device,
 ) -> Network {
-    let noise = Noise::new(settings.seed).fold(INITIAL_WEIGHTS);
+    let noise = start(settings);
     started(settings, features, target, noise_precisions, noise, device)
+}
+
+/// The noise of the initial weights.
+fn start(settings: &FitSettings) -> Noise {
+    Noise::new(settings.seed).fold(INITIAL_WEIGHTS)
 }
 
 /// A network with initial weights from this noise.
@@ -117,13 +125,7 @@ impl TrainingSet {
         noise_precisions: &[f64],
         device: &Device,
     ) -> Network {
-        network(
-            settings,
-            self.width(),
-            self.target(),
-            noise_precisions,
-            device,
-        )
+        self.started_network(settings, noise_precisions, start(settings), device)
     }
 
     /// The same with initial weights from this noise.

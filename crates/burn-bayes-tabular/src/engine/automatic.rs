@@ -25,9 +25,7 @@ pub(super) fn chosen(training_set: &TrainingSet, settings: &FitSettings) -> Meth
     let is_learned = matches!(settings.prior_precision, PriorPrecision::Learned(_));
     if settings.prior.kernel().is_some() {
         Method::Vifa
-    } else if settings.shape().hidden.is_empty()
-        && linear::check_dense(training_set, &with(dense)).is_ok()
-    {
+    } else if settings.is_linear() && linear::check_dense(training_set, &with(dense)).is_ok() {
         dense
     } else if is_learned || settings.has_any_of(Method::Vifa, Method::Mclmc) {
         Method::Vifa

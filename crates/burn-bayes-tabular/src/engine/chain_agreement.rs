@@ -4,7 +4,7 @@ use burn_bayes::sampling::Agreement;
 use serde::Serialize;
 
 use crate::scores::Verdict;
-use crate::text::{number, sentence};
+use crate::text::number;
 
 /// R̂ of the predictions of training rows across chains, near 1 if they predict the same.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -52,10 +52,5 @@ impl ChainAgreement {
                 2 * self.epochs
             ),
         }
-    }
-
-    /// The same as a sentence.
-    pub(crate) fn sentence(&self) -> String {
-        sentence(&format!("{}.", self.finding()))
     }
 }

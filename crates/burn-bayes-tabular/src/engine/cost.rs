@@ -71,17 +71,21 @@ impl TimeEstimate {
 /// Times a few steps of a fit, or the whole fit of a linear model that is solved directly.
 pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEstimate> {
     let settings = &in_effect(training_set, settings.clone());
-    let mut known = FitSettings {
-        noise_precision: NoisePrecision::Given(1.0),
-        ..settings.clone()
-    };
-    if settings.method.is_sampled() {
+    let timed = match settings.method.is_sampled() {
         // The observer sees every one of so few steps.
-        known.epochs = Some(WARM_UP + TIMED);
-    }
+        true => FitSettings {
+            epochs: Some(WARM_UP + TIMED),
+            ..settings.clone()
+        },
+        // Without trainings before the fit.
+        false => FitSettings {
+            noise_precision: NoisePrecision::Given(1.0),
+            ..settings.clone()
+        },
+    };
     let mut watch = Watch::default();
     let start = Instant::now();
-    match fit(training_set, &known, &mut watch) {
+    match fit(training_set, &timed, &mut watch) {
         Ok(_) | Err(TabularError::Interrupted(_)) => {}
         Err(failure) => return Err(failure),
     }

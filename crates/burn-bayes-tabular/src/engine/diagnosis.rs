@@ -15,8 +15,6 @@ use crate::settings::{FitSettings, Method};
 use crate::text::sentence;
 use burn_bayes::eval::Bounded;
 
-/// Rows per pass.
-const CHUNK: usize = 4096;
 /// Antithetic pairs of draws: as many as cost this many products of rows and weights, within bounds.
 const WORK: usize = 20_000_000;
 const PAIRS: (usize, usize) = (4, 64);
@@ -298,15 +296,13 @@ fn is_close(importance: &Importance, weights: usize) -> bool {
 /// The KL gap between a fit and the best Gaussian of its family.
 fn kl_gap(fit: &Fit<'_>) -> Result<KlGap> {
     let device = fit.settings.device.device()?.autodiff();
-    let rows: Vec<usize> = (0..fit.training_set.rows()).collect();
+    let rows = fit.training_set.rows();
     let weights = fit.posterior.len();
-    let pairs = WORK / (rows.len() * weights).max(1);
+    let pairs = WORK / (rows * weights).max(1);
     let pairs = pairs.clamp(PAIRS.0, PAIRS.1);
     let measured = |pairs: usize| {
-        let batches = rows
-            .chunks(CHUNK)
-            .map(|rows| fit.training_set.batch(rows, &device));
-        let test = ConvergenceTest::new(rows.len())
+        let batches = fit.training_set.batches(&device);
+        let test = ConvergenceTest::new(rows)
             .with_prior(fit.prior.clone())
             .with_pairs(pairs)
             .with_seed(fit.settings.seed);

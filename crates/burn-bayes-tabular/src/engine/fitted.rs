@@ -26,8 +26,7 @@ impl<'a> Fit<'a> {
         settings: &'a FitSettings,
         model: &'a TrainedModel,
     ) -> Result<Option<Self>> {
-        let is_linearised =
-            settings.method == Method::Laplace && !settings.shape().hidden.is_empty();
+        let is_linearised = settings.method == Method::Laplace && !settings.is_linear();
         let Some(posterior) = model.posterior().filter(|_| !is_linearised) else {
             return Ok(None);
         };

@@ -57,7 +57,7 @@ pub(super) fn check(training_set: &TrainingSet, settings: &FitSettings) -> Resul
             "is a Gaussian process, which is for regressions of one target with a gaussian likelihood; use `weights`".into(),
         );
     }
-    if settings.shape().hidden.is_empty() {
+    if settings.is_linear() {
         return prior(
             "is a Gaussian process, whose functions a linear model does not have; use a `model` with hidden layers, \
              such as mlp:50, or `weights`"

@@ -14,8 +14,6 @@ use crate::predict::Predictions;
 use crate::rows::Target;
 use crate::text::number;
 
-/// Rows per pass.
-const CHUNK: usize = 4096;
 /// The largest number of weights; for more, k̂ is large for every approximation that is not nearly exact.
 const MOST_WEIGHTS: usize = 10_000;
 /// Draws: as many as cost this many products of weights with rows, factors and for the draw itself, at most about a
@@ -185,16 +183,13 @@ pub(super) fn importance(fit: &Fit<'_>) -> Result<Importance> {
         ));
     }
     let device = settings.device.device()?;
-    let all: Vec<usize> = (0..rows).collect();
     let network = fit.network.valid();
     let test = ImportanceTest::new(rows)
         .with_prior(fit.prior.clone())
         .with_seed(settings.seed);
     let measured = |draws: usize| {
-        let batches = all.chunks(CHUNK);
-        let batches = batches.map(|rows| training_set.batch(rows, &device));
         let test = test.clone().with_draws(draws);
-        test.measure(&network, posterior, batches)
+        test.measure(&network, posterior, training_set.batches(&device))
     };
     let found = match measured(fewest) {
         Ok(first) if first.pareto_k() < HOPELESS => measured(draws),

@@ -18,9 +18,6 @@ use crate::error::Result;
 use crate::rows::TrainingSet;
 use crate::settings::FitSettings;
 
-/// Rows per batch on the device.
-const CHUNK: usize = 4096;
-
 /// With the method laplace, the posterior around the point estimate of a training; otherwise the model itself.
 pub(crate) fn completed(
     training_set: &TrainingSet,
@@ -38,11 +35,8 @@ pub(crate) fn completed(
     let network = training_set.network(settings, &precisions, &device.clone().autodiff());
     let layout = Layout::new(&network, &ParamGroup::all())?;
     let network = layout.write(network, layout.flatten(model.network())?)?;
-    let rows: Vec<usize> = (0..rows).collect();
-    let batches = rows.chunks(CHUNK);
-    let batches = batches.map(|rows| training_set.batch(rows, &device));
-    let fit = config.gauss_newton(&network, batches)?;
-    let (fit, learned) = match settings.shape().hidden.is_empty() {
+    let fit = config.gauss_newton(&network, training_set.batches(&device))?;
+    let (fit, learned) = match settings.is_linear() {
         true => (fit, learned),
         // There is no maximum if the data say nothing about the weights, whose posterior is then the prior.
         false => match fit.clone().with_optimal_prior(PriorSharing::Global) {

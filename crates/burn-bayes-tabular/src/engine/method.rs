@@ -177,7 +177,7 @@ impl Training<'_> {
             false => config.with_antithetic(false),
         };
         // N, or the library's default for wide networks.
-        let is_network = !self.settings.shape().hidden.is_empty();
+        let is_network = !self.settings.is_linear();
         match is_network && self.weights > WIDE * self.rows {
             true => config,
             false => config.with_ess(self.rows as f64),
@@ -244,7 +244,7 @@ mod tests {
             let config = MethodConfig::new(settings, 100, 50).unwrap();
             (format!("{config:?}"), rates(settings, 100))
         };
-        for method in Method::ALL.into_iter().skip(1) {
+        for method in Method::named() {
             let base = FitSettings {
                 method,
                 ..FitSettings::default()

@@ -163,9 +163,6 @@ fn trained(
         let model = linear::fit(training_set, settings)?;
         return completed(training_set, settings, model);
     }
-    if settings.method.is_sampled() {
-        return sampling::fit(training_set, settings, checkpoint, observer);
-    }
     let decay = settings.tuned().decay;
     let slow = FitSettings {
         decay: None,

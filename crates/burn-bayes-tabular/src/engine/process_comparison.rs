@@ -21,7 +21,6 @@ use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
 use crate::scores::Verdict;
 use crate::settings::{FitSettings, Method};
-use crate::text::sentence;
 
 /// The number of places of each kind.
 const PLACES: usize = 200;
@@ -104,11 +103,6 @@ impl ProcessComparison {
              the box where the prior acts, and the mean by {:.1} and {:.1} standard deviations{cure}",
             self.rows.mean, self.around.mean
         )
-    }
-
-    /// The finding as a sentence.
-    pub fn sentence(&self) -> String {
-        sentence(&format!("{}.", self.finding()))
     }
 }
 

@@ -12,14 +12,13 @@ use burn_bayes::train;
 
 use super::chain_agreement::ChainAgreement;
 use super::likelihood::samples_noise;
-use super::noise;
 use super::prior::{noises, prior};
 use super::trained_model::TrainedModel;
+use super::training::Training;
 use super::weight_posterior::WeightPosterior;
-use super::{Checkpoint, EpochRecord, Observer, Precisions};
+use super::{Checkpoint, EpochRecord, Observer};
 use crate::error::{Result, TabularError};
 use crate::network::Network;
-use crate::rows::TrainingSet;
 use crate::settings::FitSettings;
 
 /// The precision of the prior of the logarithm of a variance: a factor of 20 is a deviation.
@@ -46,30 +45,24 @@ pub(super) fn config(settings: &FitSettings, rows: usize) -> MclmcConfig {
         .with_seed(settings.seed)
 }
 
-/// Samples from the posterior.
-pub(super) fn fit(
-    training_set: &TrainingSet,
-    settings: &FitSettings,
+/// Samples from the posterior, with these settings of the chains.
+pub(super) fn sample(
+    training: &Training<'_>,
+    config: MclmcConfig,
     checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<TrainedModel> {
-    let rows = training_set.rows();
-    let precisions = noise::initial(training_set, settings)?;
-    let device = settings.device.device()?.autodiff();
+    let (training_set, settings) = (training.training_set, training.settings);
+    let precisions = &training.precisions.noise;
     let starts = Noise::new(settings.seed).fold(STARTS);
     let networks: Vec<Network> = (0..settings.chains as u64)
         .map(|chain| {
             let start = starts.fold(chain);
-            training_set.started_network(settings, &precisions, start, &device)
+            training_set.started_network(settings, precisions, start, &training.device)
         })
         .collect();
-    let all: Vec<usize> = (0..rows).collect();
-    let inner = device.inner();
-    let batches: Vec<_> = all
-        .chunks(ROWS_AT_ONCE)
-        .map(|rows| training_set.batch(rows, &inner))
-        .collect();
-    let config = config(settings, rows);
+    let inner = training.device.clone().inner();
+    let batches: Vec<_> = training_set.batches(&inner).collect();
     let config = match samples_noise(settings, training_set.target()) {
         true => {
             let prior = config.prior.clone();
@@ -83,26 +76,24 @@ pub(super) fn fit(
         sampling = resumed
             .map_err(|error| TabularError::Data(format!("{error}; fit again without --resume")))?;
     }
+    let products = training_set.rows() * networks[0].num_params() * settings.chains;
+    let most = settings.epochs.unwrap_or_else(|| most_epochs(products));
     let mut chains = Chains {
-        training_set,
-        settings,
-        precisions,
+        training,
         network: networks[0].clone(),
         sampling,
     };
-    let most = match settings.epochs {
-        Some(epochs) => epochs,
-        None => most_epochs(rows * networks[0].num_params() * settings.chains),
-    };
-    while chains.run(observer)?.is_continue()
-        && chains.epoch() < most
-        && chains
-            .agreement()?
-            .is_some_and(|agreement| !agreement.is_converged)
-    {
+    loop {
+        let ended = chains.run(observer)?;
+        let agreement = chains.agreement()?;
+        let is_converged = agreement.is_none_or(|agreement| agreement.is_converged);
+        if ended.is_break() || chains.epoch() >= most || is_converged {
+            let mut model = chains.snapshot()?;
+            model.agreement = agreement;
+            return Ok(model);
+        }
         chains.sampling.lengthen(LENGTHENED);
     }
-    chains.finished()
 }
 
 /// The most epochs of chains whose epoch has this many products of a row and a weight.
@@ -112,19 +103,15 @@ fn most_epochs(products: usize) -> usize {
 
 /// The random stream of the starts.
 const STARTS: u64 = 0x7374_6172;
-/// Rows of a forward and backward pass.
-const ROWS_AT_ONCE: usize = 4096;
 
-struct Chains<'a> {
-    training_set: &'a TrainingSet,
-    settings: &'a FitSettings,
-    precisions: Vec<f64>,
+struct Chains<'a, 'b> {
+    training: &'a Training<'b>,
     /// Of the first chain at its start.
     network: Network,
     sampling: Sampling<Network>,
 }
 
-impl Chains<'_> {
+impl Chains<'_, '_> {
     /// Makes the steps that are left; `Break` if the observer ends them.
     fn run(&mut self, observer: &mut dyn Observer) -> Result<ControlFlow<()>> {
         let epochs = self.sampling.end() as usize;
@@ -145,12 +132,12 @@ impl Chains<'_> {
             let record = EpochRecord {
                 epoch: self.epoch(),
                 epochs,
-                loss: self.sampling.loss()? / self.training_set.rows() as f64,
+                loss: self.sampling.loss()? / self.training.training_set.rows() as f64,
             };
             if observer.epoch(&record, &|| self.snapshot()).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            let due = self.settings.checkpoint_every;
+            let due = self.training.settings.checkpoint_every;
             let is_due = due > 0 && self.epoch() >= saved + due && self.epoch() < epochs;
             if is_due && observer.keeps_checkpoints() {
                 saved = self.epoch();
@@ -167,10 +154,7 @@ impl Chains<'_> {
     fn checkpoint(&self) -> Result<Checkpoint> {
         Ok(Checkpoint {
             epochs: self.epoch(),
-            precisions: Precisions {
-                noise: self.precisions.clone(),
-                prior: None,
-            },
+            precisions: self.training.precisions.clone(),
             earlier_mean: None,
             state: train::Checkpoint {
                 step: self.sampling.step(),
@@ -200,26 +184,18 @@ impl Chains<'_> {
         TrainedModel::new(
             &self.network,
             Some(WeightPosterior::Samples(posterior)),
-            self.training_set.target().clone(),
-            self.precisions.clone(),
-            self.settings.seed,
+            self.training.training_set.target().clone(),
+            self.training.precisions.noise.clone(),
+            self.training.settings.seed,
         )
     }
 
-    /// The model of all draws, with the agreement of the chains.
-    fn finished(&self) -> Result<TrainedModel> {
-        let mut model = self.snapshot()?;
-        model.agreement = self.agreement()?;
-        Ok(model)
-    }
-
+    /// Whether the chains agree about some training rows.
     fn agreement(&self) -> Result<Option<ChainAgreement>> {
+        let training_set = self.training.training_set;
+        let rows = training_set.some(MOST_COMPARED);
+        let batch = training_set.batch(&rows, &self.training.device.clone().inner());
         let samples = self.sampling.samples();
-        let rows = self.training_set.rows();
-        let every = rows.div_ceil(MOST_COMPARED);
-        let some: Vec<usize> = (0..rows).step_by(every).collect();
-        let inner = self.settings.device.device()?;
-        let batch = self.training_set.batch(&some, &inner);
         let agreement = samples.agreement(&self.network, &batch.inputs)?;
         Ok(agreement.map(|agreement| ChainAgreement::of(agreement, self.epoch())))
     }
@@ -232,7 +208,7 @@ mod tests {
     use super::*;
     use crate::engine::{self, Unobserved};
     use crate::predict::Predictions;
-    use crate::rows::Target;
+    use crate::rows::{Target, TrainingSet};
     use crate::settings::{LikelihoodName, Method};
 
     fn gap() -> TrainingSet {

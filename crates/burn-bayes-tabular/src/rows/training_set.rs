@@ -323,13 +323,26 @@ impl TrainingSet {
         }
     }
 
+    /// Mini-batches of all rows, in order.
+    pub(crate) fn batches(&self, device: &Device) -> impl Iterator<Item = Batch> {
+        self.chunks().map(|rows| self.batch(&rows, device))
+    }
+
+    /// At most this many rows, evenly from all.
+    pub(crate) fn some(&self, most: usize) -> Vec<usize> {
+        let every = self.rows.div_ceil(most).max(1);
+        (0..self.rows).step_by(every).collect()
+    }
+
     /// All rows, in chunks.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Self> {
+        self.chunks().map(|rows| self.select(&rows))
+    }
+
+    /// The numbers of all rows, in chunks.
+    fn chunks(&self) -> impl Iterator<Item = Vec<usize>> {
         let starts = (0..self.rows).step_by(PIECE);
-        starts.map(|start| {
-            let rows: Vec<usize> = (start..self.rows.min(start + PIECE)).collect();
-            self.select(&rows)
-        })
+        starts.map(|start| (start..self.rows.min(start + PIECE)).collect())
     }
 
     pub(crate) fn select(&self, rows: &[usize]) -> Self {

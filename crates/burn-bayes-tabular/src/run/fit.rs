@@ -84,7 +84,7 @@ pub struct FinishedFit {
     pub has_exact_posterior: bool,
     /// D, the number of weights.
     pub weights: usize,
-    /// K; null for a point estimate.
+    /// K; null for a point estimate and for samples.
     pub rank: Option<usize>,
     /// The columns that are predicted.
     pub targets: Vec<String>,
@@ -344,9 +344,7 @@ fn training_divergence(
     settings: &FitSettings,
 ) -> Result<Option<String>> {
     expect_finite(model, train, settings)?;
-    let every = train.rows().div_ceil(MOST_COMPARED);
-    let some: Vec<usize> = (0..train.rows()).step_by(every).collect();
-    let some = train.select(&some);
+    let some = train.select(&train.some(MOST_COMPARED));
     let predictions = model.predict(&some.features()?, settings.draws)?;
     let found = divergence(train, &predictions, &some.true_targets())?;
     Ok(found.map(|found| found.of_rows("training")))

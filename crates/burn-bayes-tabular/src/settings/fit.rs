@@ -272,6 +272,11 @@ impl FitSettings {
         self.model.clone().unwrap_or_else(default)
     }
 
+    /// Whether the network has no hidden layers.
+    pub(crate) fn is_linear(&self) -> bool {
+        self.shape().hidden.is_empty()
+    }
+
     /// A setting as text; `None` if it is not given and has no default.
     fn value(&self, name: &str) -> Option<String> {
         match serde_json::to_value(self).ok()?.get(name)? {

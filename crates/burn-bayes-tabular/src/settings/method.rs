@@ -174,7 +174,7 @@ macro_rules! methods {
 methods! {
     /// Chosen by the data: mclmc where its chains take about a minute, slang where they take longer, exact or full-gaussian
     /// for a linear model; vifa if a setting that only trainings have is given, such as `epochs`.
-    Auto = "auto" => MethodRow::variational(&VifaConfig::new(), RankRule::Given),
+    Auto = "auto" => Self::Vifa.row(),
     /// Variational inference with a factor-analysis covariance.
     Vifa = "vifa" => MethodRow::variational(&VifaConfig::new(), RankRule::Given),
     /// VIFA without factors: Bayes by backprop.
@@ -254,10 +254,15 @@ methods! {
 }
 
 impl Method {
+    /// All methods but `auto`, which stands for one of them.
+    pub fn named() -> impl Iterator<Item = Self> {
+        let methods = Self::ALL.into_iter();
+        methods.filter(|method| *method != Self::Auto)
+    }
+
     /// The methods for any network and task.
     pub fn general() -> impl Iterator<Item = Self> {
-        let methods = Self::ALL.into_iter();
-        methods.filter(|method| !method.is_dense() && *method != Self::Auto)
+        Self::named().filter(|method| !method.is_dense())
     }
 
     /// Whether the posterior is a dense Gaussian, which is computed without training.

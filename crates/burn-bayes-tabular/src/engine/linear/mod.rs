@@ -41,7 +41,7 @@ const CONVERGED: f64 = 1e-3;
 /// Whether a fit is solved directly.
 pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> bool {
     if settings.solver == Solver::Gradient
-        || !settings.shape().hidden.is_empty()
+        || !settings.is_linear()
         || settings.method.is_of_iterates()
         || settings.method.is_sampled()
         || matches!(training_set.target(), Target::Several(_))
@@ -59,7 +59,7 @@ pub(super) fn applies(training_set: &TrainingSet, settings: &FitSettings) -> boo
 pub(super) fn check_dense(training_set: &TrainingSet, settings: &FitSettings) -> Result<()> {
     let (method, target) = (settings.method, training_set.target());
     let refused = |problem: String| Err(refused("method", format!("is {method}, {problem}")));
-    if !settings.shape().hidden.is_empty() {
+    if !settings.is_linear() {
         let model = settings.shape();
         return refused(format!("which needs `--model linear` instead of {model}"));
     }

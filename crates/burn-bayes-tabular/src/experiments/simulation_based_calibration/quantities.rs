@@ -55,7 +55,7 @@ impl Quantities {
             let name = |row| format!("{output} at {kind} {row}");
             (1..=count).map(name).collect::<Vec<_>>()
         };
-        let weights = match settings.shape().hidden.is_empty() {
+        let weights = match settings.is_linear() {
             true => &design.columns[..design.columns.len().min(MOST_WEIGHTS)],
             false => &[],
         };
