@@ -197,6 +197,7 @@ const ORDERS: &[(&str, &[&str])] = &[(
         "settings",
         "network",
         "groups",
+        "relevance",
         "rows",
         "predict",
         "scores",

@@ -39,6 +39,19 @@ pub(crate) fn real_target(table: &Table, column: &Column, row: usize) -> Result<
     }
 }
 
+/// Checks that a number has a logarithm.
+pub(crate) fn check_positive(value: f64, place: impl Fn() -> Place) -> Result<f64, DataError> {
+    match value > 0.0 {
+        true => Ok(value),
+        false => Err(DataError::data(
+            place(),
+            value,
+            "a number above 0, because its logarithm is predicted",
+            "correct the value, or predict the number itself",
+        )),
+    }
+}
+
 /// The target of a row, as a count.
 pub(crate) fn count_target(table: &Table, column: &Column, row: usize) -> Result<f64, DataError> {
     let value = real_target(table, column, row)?;

@@ -49,6 +49,7 @@ mod decimal;
 mod delimited;
 mod delimiter;
 mod error;
+mod far_values;
 mod generated_sets;
 mod generators;
 mod growing;
@@ -71,6 +72,7 @@ pub use csv_options::{BadRows, CsvOptions, Header};
 pub use dataset::{Dataset, Features, Targets};
 pub use decimal::DecimalMark;
 pub use error::DataError;
+pub use far_values::FarValues;
 pub use generated_sets::{GENERATED_SETS, GeneratedSet};
 pub use generators::{
     FactorModel, FactorModelConfig, LinearModelConfig, LinearModelData, gap_function,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checks::{check_kind, class_label, count_target, real_target};
+use crate::checks::{check_kind, check_positive, class_label, count_target, real_target};
 use crate::csv_options::CsvOptions;
 use crate::dataset::{Dataset, Features, Targets};
 use crate::error::{DataError, Place, at_path, shown};
@@ -17,7 +17,7 @@ use crate::source;
 use crate::table::{Column, ColumnKind, Table};
 
 /// The format of a saved [`Preprocessor`].
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A preprocessor fitted on training rows, saved with the model.
 ///
@@ -49,7 +49,7 @@ pub struct Preprocessor {
     format: u32,
     missing: MissingPolicy,
     unseen: UnseenPolicy,
-    features: Vec<FeaturePlan>,
+    pub(crate) features: Vec<FeaturePlan>,
     target: OneOrSeveral<TargetPlan>,
 }
 
@@ -76,8 +76,13 @@ pub(crate) struct FeaturePlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Code {
-    /// A scaled number; `imputed` replaces missing values.
-    Number { scale: ColumnScale, imputed: f64 },
+    /// A scaled number; `imputed` replaces missing values. Those of the training rows are from `least` to `most`.
+    Number {
+        scale: ColumnScale,
+        imputed: f64,
+        least: f64,
+        most: f64,
+    },
     /// One-hot encoding; `imputed` replaces missing values.
     OneHot { levels: Levels, imputed: String },
 }
@@ -440,7 +445,12 @@ impl TargetPlan {
             TargetCode::Regression { scale } => {
                 let value = |row| {
                     let place = || table.place(row).column(column.name());
-                    scale.apply_at(real_target(table, column, row)?, place)
+                    let value = real_target(table, column, row)?;
+                    let value = match scale.is_logarithmic {
+                        true => check_positive(value, place)?,
+                        false => value,
+                    };
+                    scale.apply_at(value, place)
                 };
                 Targets::Real(rows.map(value).collect::<Result<_, _>>()?)
             }
@@ -507,7 +517,7 @@ impl FeaturePlan {
             return Err(DataError::missing(place()));
         }
         match &self.code {
-            Code::Number { scale, imputed } => {
+            Code::Number { scale, imputed, .. } => {
                 let value = column.number(row).unwrap_or(*imputed);
                 values.push(scale.apply_at(value, place)?);
             }

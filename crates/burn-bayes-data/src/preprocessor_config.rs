@@ -66,6 +66,9 @@ pub struct PreprocessorConfig {
     /// The scaling of numeric targets.
     #[serde(default)]
     pub target_scaling: Scaling,
+    /// Whether the logarithms of the targets are scaled and predicted; for numbers above 0.
+    #[serde(default)]
+    pub target_is_logarithmic: bool,
     /// Maximum number of categories of a column, or of classes of the target. It detects columns of names
     /// or identifiers, which would become a feature for nearly every row.
     #[serde(default = "max_categories")]
@@ -92,6 +95,7 @@ impl PreprocessorConfig {
             unseen: UnseenPolicy::Refuse,
             scaling: Scaling::Standardise,
             target_scaling: Scaling::Standardise,
+            target_is_logarithmic: false,
             max_categories: max_categories(),
             class_order: Vec::new(),
         }
@@ -147,6 +151,15 @@ impl PreprocessorConfig {
     pub fn with_target_scaling(self, target_scaling: Scaling) -> Self {
         Self {
             target_scaling,
+            ..self
+        }
+    }
+
+    /// Scales the logarithms of numeric targets, which are above 0.
+    #[must_use]
+    pub fn with_logarithmic_targets(self) -> Self {
+        Self {
+            target_is_logarithmic: true,
             ..self
         }
     }

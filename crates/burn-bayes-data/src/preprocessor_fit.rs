@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::checks::{check_finite, check_kind, class_label, count_target, real_target};
+use crate::checks::{
+    check_finite, check_kind, check_positive, class_label, count_target, real_target,
+};
 use crate::error::{DataError, Place, listed, shown};
 use crate::levels::Levels;
 use crate::preprocessor::{Code, FeaturePlan, Preprocessor, TargetCode, TargetPlan};
 use crate::preprocessor_config::{MissingPolicy, PreprocessorConfig, Task};
-use crate::scale::Spread;
+use crate::scale::{ColumnScale, Spread};
 use crate::suspicion::{DATES_TO_NUMBERS, leave_out, looks_like_date};
 use crate::table::{Column, ColumnKind, Table};
 
@@ -187,6 +189,8 @@ impl PreprocessorFit {
                 Seen::Numbers(spread) => Code::Number {
                     scale: spread.scale(self.config.scaling, place(&name))?,
                     imputed: spread.mean(),
+                    least: spread.range().0,
+                    most: spread.range().1,
                 },
                 Seen::Categories(counts) => one_hot(counts, place(&name))?,
             };
@@ -274,7 +278,13 @@ fn observe_target(
         Seen::Numbers(spread) if config.task == Task::Counts => {
             spread.push(count_target(table, target, row)?);
         }
-        Seen::Numbers(spread) => spread.push(real_target(table, target, row)?),
+        Seen::Numbers(spread) => {
+            let value = real_target(table, target, row)?;
+            spread.push(match config.target_is_logarithmic {
+                true => check_positive(value, || table.place(row).column(target.name()))?.ln(),
+                false => value,
+            });
+        }
         Seen::Categories(counts) => {
             let label = class_label(table, target, kind, row)?;
             count(counts, &label, config.max_categories).map_err(|found| {
@@ -296,11 +306,18 @@ fn target_code(
 ) -> Result<TargetCode, DataError> {
     match seen {
         Seen::Numbers(spread) => {
-            let scale = spread.scale(config.target_scaling, place())?;
+            let scale = ColumnScale {
+                is_logarithmic: config.target_is_logarithmic && config.task == Task::Regression,
+                ..spread.scale(config.target_scaling, place())?
+            };
             if spread.is_constant() {
+                let value = match scale.is_logarithmic {
+                    true => spread.mean().exp(),
+                    false => spread.mean(),
+                };
                 return Err(DataError::data(
                     place(),
-                    format_args!("the target {} in every training row", spread.mean()),
+                    format_args!("the target {value} in every training row"),
                     "a target that varies",
                     "check the target column and the choice of rows",
                 ));

@@ -19,7 +19,7 @@ pub enum Scaling {
     Keep,
 }
 
-/// (value − centre) / spread.
+/// (value − centre) / spread, or the same of the value's logarithm.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SavedScale")]
 pub struct ColumnScale {
@@ -27,6 +27,9 @@ pub struct ColumnScale {
     pub centre: f64,
     /// The standard deviation, or the range; 1 for a column that is constant up to rounding.
     pub spread: f64,
+    /// Whether centre and spread are those of the values' logarithms.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_logarithmic: bool,
 }
 
 /// A scale in a file.
@@ -34,13 +37,24 @@ pub struct ColumnScale {
 struct SavedScale {
     centre: f64,
     spread: f64,
+    #[serde(default)]
+    is_logarithmic: bool,
 }
 
 impl TryFrom<SavedScale> for ColumnScale {
     type Error = String;
 
-    fn try_from(SavedScale { centre, spread }: SavedScale) -> Result<Self, String> {
-        let scale = Self { centre, spread };
+    fn try_from(saved: SavedScale) -> Result<Self, String> {
+        let SavedScale {
+            centre,
+            spread,
+            is_logarithmic,
+        } = saved;
+        let scale = Self {
+            centre,
+            spread,
+            is_logarithmic,
+        };
         match scale.is_sound() {
             true => Ok(scale),
             false => Err(format!("the centre {centre} and the spread {spread}")),
@@ -53,6 +67,7 @@ impl ColumnScale {
     pub const KEPT: Self = Self {
         centre: 0.0,
         spread: 1.0,
+        is_logarithmic: false,
     };
 
     /// Fits the scale of values.
@@ -83,6 +98,10 @@ impl ColumnScale {
 
     /// The scaled value.
     pub fn apply(&self, value: f64) -> f64 {
+        let value = match self.is_logarithmic {
+            true => value.ln(),
+            false => value,
+        };
         (value - self.centre) / self.spread
     }
 
@@ -103,6 +122,15 @@ impl ColumnScale {
 
     /// The inverse of [`apply`](Self::apply).
     pub fn undo(&self, scaled: f64) -> f64 {
+        let value = self.unscaled(scaled);
+        match self.is_logarithmic {
+            true => value.exp(),
+            false => value,
+        }
+    }
+
+    /// The value, or its logarithm if the scale is logarithmic.
+    pub fn unscaled(&self, scaled: f64) -> f64 {
         scaled * self.spread + self.centre
     }
 
@@ -218,6 +246,11 @@ impl Spread {
         self.most - self.least <= ROUNDING * largest
     }
 
+    /// The least and the largest value.
+    pub(crate) fn range(&self) -> (f64, f64) {
+        (self.least, self.most)
+    }
+
     /// The mean, which rounding errors must not move outside the range.
     pub(crate) fn mean(&self) -> f64 {
         self.mean.clamp(self.least, self.most)
@@ -234,10 +267,12 @@ impl Spread {
             Scaling::Standardise => ColumnScale {
                 centre: self.mean(),
                 spread: spread((self.squares / self.count as f64).sqrt()),
+                is_logarithmic: false,
             },
             Scaling::UnitRange => ColumnScale {
                 centre: self.least,
                 spread: spread(self.most - self.least),
+                is_logarithmic: false,
             },
             Scaling::Keep => ColumnScale::KEPT,
         };

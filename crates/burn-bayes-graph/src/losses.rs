@@ -73,6 +73,53 @@ pub fn poisson<const R: usize>(log_rates: Tensor<R>, counts: Tensor<R>) -> Tenso
     summed(log_rates.clone().exp() - counts * log_rates)
 }
 
+/// −log p(y) of counts with mean μ = exp z and variance μ + α μ², for log rates z and log dispersions ln α: a Poisson
+/// distribution whose rate has a gamma distribution of mean μ and shape 1/α. The term log y! is omitted, as in [`poisson`].
+///
+/// ```text
+/// ln p(y) = ln Γ(y + 1/α) − ln Γ(1/α) + y ln(αμ) − (y + 1/α) ln(1 + αμ) − ln y!
+/// ```
+///
+/// With r = 1/α + 3, Γ(z) = Γ(z + 3)/(z (z + 1) (z + 2)) and Stirling's series ln Γ(z) = (z − ½) ln z − z + ½ ln 2π + S(z),
+/// the terms that grow with 1/α cancel before they are computed, so that small dispersions lose no digits:
+///
+/// ```text
+/// ln Γ(y + 1/α) − ln Γ(1/α) + y ln α
+///   = (y + r − ½) ln(1 + y/r) − y + y ln(1 + 3α) + S(y + r) − S(r) − Σ_{j<3} ln(1 + αy/(1 + jα))
+/// ```
+pub fn negative_binomial<const R: usize>(
+    log_rates: Tensor<R>,
+    log_dispersions: Tensor<R>,
+    counts: Tensor<R>,
+) -> Tensor<1> {
+    let dispersions = log_dispersions.exp();
+    // 1 + jα, 1/α + j and y/(1/α + j).
+    let ends = |j: f64| dispersions.clone() * j + 1.0;
+    let ratios = |j: f64| counts.clone() * dispersions.clone() / ends(j);
+    let shapes = ends(SHIFT) / dispersions.clone();
+    let tops = shapes.clone() + counts.clone();
+    let [at_tops, at_shapes] = [tops.clone(), shapes].map(stirling);
+    let gammas = (tops - 0.5) * ratios(SHIFT).log1p() - counts.clone()
+        + counts.clone() * ends(SHIFT).log()
+        + at_tops
+        - at_shapes
+        - (ratios(0.0).log1p() + ratios(1.0).log1p() + ratios(2.0).log1p());
+    let scaled = (dispersions.clone() * log_rates.clone().exp()).log1p();
+    let totals = counts.clone() + dispersions.recip();
+    summed(totals * scaled - counts * log_rates - gammas)
+}
+
+/// The steps by which the arguments of Γ are raised.
+const SHIFT: f64 = 3.0;
+
+/// S(z), to 3·10⁻⁷ from z = 3.
+fn stirling<const R: usize>(values: Tensor<R>) -> Tensor<R> {
+    let inverse = values.recip();
+    let square = inverse.clone().square();
+    let series = square.clone() * (1.0 / 1260.0) - 1.0 / 360.0;
+    inverse * (series * square + 1.0 / 12.0)
+}
+
 /// −log N(y; f, exp s), for log-variances s.
 pub fn heteroscedastic_gaussian<const R: usize>(
     predictions: Tensor<R>,

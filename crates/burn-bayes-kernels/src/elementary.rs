@@ -103,6 +103,23 @@ pub(crate) fn ln(x: f32) -> f32 {
     }
 }
 
+/// ln(1 + x), within four units in the last place.
+///
+/// With u the rounded 1 + x, ln(1 + x) is ln(u) x / (u − 1) up to rounding: the error of u has the same share of both.
+#[inline(always)]
+pub(crate) fn ln_1p(x: f32) -> f32 {
+    let u = 1.0 + x;
+    let rounded = u - 1.0;
+    let value = ln(u) * (x / rounded);
+    if rounded == 0.0 {
+        x
+    } else if u == f32::INFINITY {
+        u
+    } else {
+        value
+    }
+}
+
 /// 1 / (1 + exp(−x))
 #[inline(always)]
 pub(crate) fn sigmoid(x: f32) -> f32 {
@@ -207,6 +224,26 @@ mod tests {
             worst = worst.max((f64::from(minus) * exact - 1.0).abs());
         }
         assert!(worst <= 1.5 * f64::from(f32::EPSILON), "{worst:e}");
+    }
+
+    #[test]
+    fn logarithms_of_numbers_near_one_are_accurate_to_four_units() {
+        let mut worst = 0.0f64;
+        for step in -4_000..=4_000 {
+            let size = (f64::from(step) * 0.01).exp() as f32;
+            for x in [size, -size] {
+                if x > -1.0 {
+                    let exact = f64::from(x).ln_1p();
+                    let off = (f64::from(ln_1p(x)) / exact - 1.0).abs();
+                    worst = worst.max(off);
+                }
+            }
+        }
+        assert!(worst <= 2.0 * f64::from(f32::EPSILON), "{worst:e}");
+        assert_eq!(ln_1p(0.0), 0.0);
+        assert_eq!(ln_1p(-1.0), f32::NEG_INFINITY);
+        assert_eq!(ln_1p(f32::INFINITY), f32::INFINITY);
+        assert!(ln_1p(-1.5).is_nan() && ln_1p(f32::NAN).is_nan());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A formula is a list of steps. Each step runs over a whole strip before the next one, so that every loop
 //! vectorises and a strip stays in the first-level cache.
 
-use crate::elementary::{exp, ln, sigmoid, tanh};
+use crate::elementary::{exp, ln, ln_1p, sigmoid, tanh};
 
 /// Number of elements of a strip.
 pub(crate) const STRIP: usize = 256;
@@ -252,7 +252,7 @@ fn unary(function: Unary, a: Lane<'_>, out: &mut [f32]) {
         Unary::Sign => map(a, out, sign),
         Unary::Exp => map(a, out, exp),
         Unary::Log => map(a, out, ln),
-        Unary::Log1p => map(a, out, f32::ln_1p),
+        Unary::Log1p => map(a, out, ln_1p),
         Unary::Sqrt => map(a, out, f32::sqrt),
         Unary::Recip => map(a, out, |x| 1.0 / x),
         Unary::Relu => map(a, out, |x| if x < 0.0 { 0.0 } else { x }),

@@ -100,7 +100,7 @@ impl Assessment {
 
     /// The assessment with that of the predictions of held-out rows as well.
     pub(crate) fn with_calibration(self, calibration: Option<CalibrationTest>) -> Self {
-        let verdict = calibration.and_then(|test| test.verdict());
+        let verdict = calibration.as_ref().and_then(CalibrationTest::verdict);
         Self {
             verdict: self.verdict.max(verdict),
             calibration,

@@ -59,6 +59,7 @@ mod groups;
 mod order;
 mod parallel;
 mod plain_models;
+mod relevance;
 mod text;
 mod trend;
 

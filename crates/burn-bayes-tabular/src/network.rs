@@ -14,11 +14,15 @@ use burn_bayes::{ExampleLoss, Noise};
 use crate::random::{first_weights, generator};
 use crate::settings::{Activation, NetworkShape};
 
+/// The most variance of the noise of logarithms, in variances of the logarithms.
+const MOST_LOG_VARIANCE: f64 = 4.0;
+
 /// A multilayer perceptron; without hidden layers, a linear model.
 #[derive(Module, Debug)]
 pub struct Network {
     layers: Vec<Linear>,
-    /// The logarithm of the variance of the noise of every target, where it is the same for all rows and learned as a weight.
+    /// The logarithm of the variance of the noise, or of the dispersion, of every target, where it is the same for all rows
+    /// and learned as a weight.
     noise: Option<Param<Tensor<1>>>,
     #[module(skip)]
     activation: Activation,
@@ -31,6 +35,9 @@ pub struct Network {
     /// The least variance of the noise of every target, if the network predicts the noise; otherwise none.
     #[module(skip)]
     least_variances: Vec<f64>,
+    /// The standard deviation of the logarithms, if these are predicted; otherwise 0.
+    #[module(skip)]
+    log_spread: f64,
 }
 
 /// A mini-batch.
@@ -102,6 +109,7 @@ impl Network {
             likelihood,
             offset: 0.0,
             least_variances: Vec::new(),
+            log_spread: 0.0,
         }
     }
 
@@ -111,11 +119,13 @@ impl Network {
         Self { offset, ..self }
     }
 
-    /// The network with a floor of the variances that it predicts, one for each target.
+    /// The network with a floor of the variances that it predicts, one for each target. Where it predicts logarithms of this
+    /// standard deviation, the floor is that at their mean, and belongs to a constant deviation of the targets themselves.
     #[must_use]
-    pub(crate) fn with_least_variances(self, least_variances: Vec<f64>) -> Self {
+    pub(crate) fn with_least_variances(self, least_variances: Vec<f64>, log_spread: f64) -> Self {
         Self {
             least_variances,
+            log_spread,
             ..self
         }
     }
@@ -163,6 +173,10 @@ impl Network {
                 Activation::Tanh => tanh(values),
             })
         });
+        let outputs = match self.offset {
+            0.0 => outputs,
+            offset => outputs + offset,
+        };
         let outputs = match &self.noise {
             None => outputs,
             Some(noise) => {
@@ -171,26 +185,33 @@ impl Network {
                 Tensor::cat(vec![outputs, logarithms], 1)
             }
         };
-        let outputs = match self.offset {
-            0.0 => outputs,
-            offset => outputs + offset,
-        };
         match self.least_variances.is_empty() {
             true => outputs,
-            false => self.with_floor(outputs),
+            false => self.with_bounds(outputs),
         }
     }
 
-    /// Means and the logarithms v of variances, of which ln(exp v + least variance) is left.
-    fn with_floor(&self, outputs: Tensor<2>) -> Tensor<2> {
+    /// Means and the logarithms v of variances, of which ln(exp v + least variance) is left. Those of logarithms have a most
+    /// variance as well: the mean of a log-normal distribution grows with the exponential of it, so that one row far from
+    /// the others would have a mean beyond all bounds.
+    fn with_bounds(&self, outputs: Tensor<2>) -> Tensor<2> {
         let targets = self.least_variances.len();
         let logarithms = self.least_variances.iter().map(|variance| variance.ln());
         let logarithms: Vec<f32> = logarithms.map(|logarithm| logarithm as f32).collect();
         let least = TensorData::new(logarithms, [1, targets]);
         let least = Tensor::from_data(least, &outputs.device());
-        let variances = outputs.clone().narrow(1, targets, targets);
+        let means = outputs.clone().narrow(1, 0, targets);
+        let least = match self.log_spread {
+            0.0 => least,
+            spread => least - means.clone() * (2.0 * spread),
+        };
+        let variances = outputs.narrow(1, targets, targets);
         let variances = variances.clone() + softplus(least - variances, 1.0);
-        Tensor::cat(vec![outputs.narrow(1, 0, targets), variances], 1)
+        let variances = match self.log_spread {
+            0.0 => variances,
+            _ => variances.clone() - softplus(variances - MOST_LOG_VARIANCE.ln(), 1.0),
+        };
+        Tensor::cat(vec![means, variances], 1)
     }
 }
 

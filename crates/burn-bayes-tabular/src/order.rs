@@ -1,4 +1,4 @@
-//! An order of numbers in which NaN is never the better one.
+//! Orders of numbers: one in which NaN is never the better one, and places that are spread over one.
 
 use std::cmp::Ordering;
 
@@ -6,6 +6,16 @@ use std::cmp::Ordering;
 pub(crate) fn by_cost(one: f64, other: f64) -> Ordering {
     let is_nan = one.is_nan().cmp(&other.is_nan());
     is_nan.then(one.total_cmp(&other))
+}
+
+/// At most `count` evenly spaced indices below `length`, including both ends.
+pub(crate) fn spread(length: usize, count: usize) -> Vec<usize> {
+    if length <= count {
+        return (0..length).collect();
+    }
+    (0..count)
+        .map(|index| index * (length - 1) / (count - 1))
+        .collect()
 }
 
 #[cfg(test)]
@@ -17,5 +27,11 @@ mod tests {
         let mut costs = [-f64::NAN, 2.0, f64::INFINITY, f64::NAN, -1.0];
         costs.sort_by(|one, other| by_cost(*one, *other));
         assert_eq!(costs[..3], [-1.0, 2.0, f64::INFINITY]);
+    }
+
+    #[test]
+    fn spread_indices_keep_both_ends() {
+        assert_eq!(spread(3, 5), [0, 1, 2]);
+        assert_eq!(spread(101, 5), [0, 25, 50, 75, 100]);
     }
 }

@@ -6,7 +6,9 @@
 
 use burn_bayes_data::{Features, Targets};
 
-use crate::engine::{TrainedModel, Unobserved, fit, is_quickly_solved, is_solved_directly};
+use crate::engine::{
+    TrainedModel, Unobserved, fit, is_quickly_solved, is_solved_directly, likelihood_name,
+};
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
 use crate::rows::{Target, TrainingSet};
@@ -65,7 +67,7 @@ impl PlainModels {
     /// If a setting is invalid for these rows.
     pub(crate) fn fit_map(&mut self, train: &TrainingSet, settings: &FitSettings) -> Result<()> {
         if settings.against_map && settings.method != Method::Map {
-            self.map = Some(PlainFit::of(train, &map(settings))?);
+            self.map = Some(PlainFit::of(train, &map(settings, train.target()))?);
         }
         Ok(())
     }
@@ -84,7 +86,7 @@ impl PlainModels {
         let scored = |other: &Predictions| BaselineScores::of(&costs, other, targets);
         let (constant, linear) = match predictions {
             Predictions::Reals(_) => ("the mean and deviation of the targets", "ridge regression"),
-            Predictions::Counts(_) => ("the mean count", "Poisson regression"),
+            Predictions::Counts(_) => ("the mean count", "negative binomial regression"),
             Predictions::Classes(_) => ("the class frequencies", "logistic regression"),
             Predictions::Several(_) => ("a constant for each target", "a linear model"),
         };
@@ -168,7 +170,7 @@ pub(crate) fn linear(settings: &FitSettings) -> FitSettings {
 }
 
 /// The settings of the maximum a posteriori fit beside a fit.
-fn map(settings: &FitSettings) -> FitSettings {
+fn map(settings: &FitSettings, target: &Target) -> FitSettings {
     // The learning rate of an update rule says nothing about an optimiser.
     let has_optimizer = settings.without_effect("optimizer").is_none();
     FitSettings {
@@ -177,6 +179,7 @@ fn map(settings: &FitSettings) -> FitSettings {
         // The same network as of another method's defaults.
         model: Some(settings.shape()),
         activation: Some(settings.tuned().activation),
+        likelihood: Some(likelihood_name(settings, target)),
         epochs: settings.epochs.filter(|_| !settings.method.is_sampled()),
         learning_rate: settings.learning_rate.filter(|_| has_optimizer),
         prior_precision: match settings.prior_precision {

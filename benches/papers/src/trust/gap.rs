@@ -7,7 +7,7 @@ use serde::Serialize;
 use burn_bayes_tabular::engine::{Unobserved, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::experiments::jobs::{Job, Key};
-use burn_bayes_tabular::predict::{NoiseDeviations, Predictions, RealPredictions};
+use burn_bayes_tabular::predict::{Predictions, RealPredictions};
 use burn_bayes_tabular::scores::Measures;
 use burn_bayes_tabular::settings::{FitSettings, Method, NetworkShape, NoisePrecision};
 
@@ -246,7 +246,7 @@ impl Known {
     /// Means and epistemic deviations of the function on the grid.
     pub(super) fn predict(&self, fits: Fits, seed: u64) -> Result<[Vec<f64>; 2]> {
         let mut all = RealPredictions {
-            kind: NoiseDeviations::PerMember(vec![NOISE_DEVIATION]),
+            kind: NOISE_DEVIATION.into(),
             draws: 0,
             members: Vec::new(),
             values: Vec::new(),

@@ -6,7 +6,7 @@ use burn_bayes_tabular::Result;
 use burn_bayes_tabular::experiments::comparison::{Comparison, Runs};
 use burn_bayes_tabular::experiments::jobs::{self, ResultCache, threads};
 use burn_bayes_tabular::rows::SplitTable;
-use burn_bayes_tabular::settings::{Config, Method};
+use burn_bayes_tabular::settings::Method;
 use clap::Args;
 
 use super::{Fits, JobFlags, OF_ONE_RUN};
@@ -70,6 +70,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         warn("single fits are compared: `members` of the configuration is not used");
     }
     let table = super::read(&mut config)?;
+    config.data.validation = 0.0;
+    let rows = SplitTable::deal(table, &config.data, config.fit.seed)?;
+    super::choose_scale(&rows, &mut config)?;
     let mut runs = Runs::new(
         config,
         &arguments.methods,
@@ -79,8 +82,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let (Some(path), Some(level)) = (&arguments.predict, arguments.conformal) {
         runs = runs.with_new_rows(path, level)?;
     }
-    let Config { data, fit } = runs.config();
-    let rows = SplitTable::deal(table, data, fit.seed)?;
     let (fits, positive) = runs.of_rows(&rows)?;
     let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.jobs.resume)?;
     let shown = Fits::of("compare", arguments.jobs.resume);

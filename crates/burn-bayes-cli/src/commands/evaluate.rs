@@ -12,7 +12,7 @@ use clap::{ArgAction, Args};
 
 use super::OutputFlags;
 use crate::console::{
-    busy, command_line, print, print_baselines, print_json, print_scores, print_table, tell,
+    busy, command_line, print, print_baselines, print_json, print_scores, print_table, tell, warn,
 };
 use crate::settings::{ConformalFlags, FileFlags};
 
@@ -88,6 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "{usable} of {all} rows are scored; the others have missing values"
         ));
     }
+    rows.far.iter().for_each(warn);
     let what = format!("scoring {} rows", rows.rows());
     let mut evaluation = busy(what, || rows.score(&run, draws, positive))?;
     if arguments.baseline {

@@ -13,7 +13,7 @@ use burn_bayes_tabular::run::{EnsembleFit, FinishedFit, FolderFit, RunFolder, St
 use burn_bayes_tabular::settings::{Config, FitSettings, refused};
 use clap::Args;
 
-use super::{Fits, OutputFlags, prepared};
+use super::{Fits, OutputFlags, chosen};
 use crate::console::{
     Console, busy, command_line, print, print_baselines, print_json, print_scores, tell, warn,
 };
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let problem = "is the number of members that are fitted at the same time; give `--members`, or leave it out";
         return Err(refused("threads", problem));
     }
-    let rows = prepared(&mut config)?;
+    let rows = chosen(&mut config)?;
     let command = command_line();
     let start = match arguments.resume {
         true => Start::Resumed,

@@ -20,7 +20,8 @@ use crate::console::{Counter, busy, command_line, tell, warn};
 use crate::interruption;
 use burn_bayes_data::Table;
 use burn_bayes_tabular::error::Result;
-use burn_bayes_tabular::experiments::jobs::{Progress, Record};
+use burn_bayes_tabular::experiments::ModelChoice;
+use burn_bayes_tabular::experiments::jobs::{Progress, Record, threads};
 use burn_bayes_tabular::rows::{InferredTask, PreparedRows, SplitTable, read_table, warnings};
 use burn_bayes_tabular::run::{Run, RunFolder};
 use burn_bayes_tabular::settings::{Config, DeviceName};
@@ -123,6 +124,40 @@ fn dealt(config: &mut Config) -> Result<SplitTable> {
 /// Reads, splits and prepares the data file.
 fn prepared(config: &mut Config) -> Result<PreparedRows> {
     let dealt = dealt(config)?;
+    prepared_as(dealt, config)
+}
+
+/// The same, after the choice of what the settings leave open.
+fn chosen(config: &mut Config) -> Result<PreparedRows> {
+    let dealt = dealt(config)?;
+    choose(config, |config, threads| {
+        ModelChoice::of(&dealt, config, threads)
+    })?;
+    prepared_as(dealt, config)
+}
+
+/// Chooses whether a number or its logarithm is predicted, if the settings leave it open.
+fn choose_scale(rows: &SplitTable, config: &mut Config) -> Result<()> {
+    choose(config, |config, threads| {
+        ModelChoice::of_scale(rows, config, threads)
+    })
+}
+
+fn choose(
+    config: &mut Config,
+    choice: impl FnOnce(&Config, usize) -> Result<Option<ModelChoice>>,
+) -> Result<()> {
+    let choice = busy("choosing the scale of the target and the model", || {
+        choice(config, threads(None))
+    })?;
+    if let Some(choice) = choice {
+        tell(format_args!("chosen: {choice}"));
+        choice.apply(config);
+    }
+    Ok(())
+}
+
+fn prepared_as(dealt: SplitTable, config: &Config) -> Result<PreparedRows> {
     let what = format!("preparing {} rows", dealt.table.rows());
     busy(what, || PreparedRows::prepare(dealt, &config.data))
 }

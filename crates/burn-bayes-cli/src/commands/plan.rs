@@ -41,7 +41,7 @@ struct Plan {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut config = arguments.settings.config()?;
-    let problem = super::prepared(&mut config)?.train;
+    let problem = super::chosen(&mut config)?.train;
     config.fit = engine::in_effect(&problem, config.fit);
     let members = config.fit.members;
     let weights = engine::check(&problem, &config.fit)?;

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use burn_bayes_data::FarValues;
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::files::{Output, at};
 use burn_bayes_tabular::new_rows::{BadRowsName, Decision, PredictionRequest, RowPredictor};
@@ -11,7 +12,7 @@ use burn_bayes_tabular::run::RunFolder;
 use burn_bayes_tabular::settings::{DeviceName, Words, refused};
 use clap::Args;
 
-use crate::console::{RowCounter, tell};
+use crate::console::{RowCounter, tell, warn};
 use crate::settings::{ConformalFlags, FileFlags, choice};
 
 /// Which rows to predict, and how.
@@ -95,7 +96,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // Rows on standard output are progress enough.
     let mut progress = arguments.output.as_ref().map(|_| RowCounter::new());
     let (mut read, mut left_out) = (0, 0);
+    let mut far: Vec<FarValues> = Vec::new();
     while let Some(piece) = pieces.next_piece()? {
+        for found in piece.far {
+            match far.iter_mut().find(|known| known.column == found.column) {
+                Some(known) => known.count += found.count,
+                None => far.push(found),
+            }
+        }
         sheet.write(&piece.table)?;
         read += piece.rows;
         left_out += piece.left_out;
@@ -108,6 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "{left_out} of {read} rows are left out; they have missing values"
         ));
     }
+    far.iter().for_each(warn);
     sheet.output.finish()
 }
 

@@ -365,3 +365,18 @@ fn decimal_commas_are_those_of_the_fit_or_of_the_file() {
         place.output("predict run tabs.csv --decimal . --delimiter tab")
     );
 }
+
+#[test]
+fn a_number_far_from_the_training_rows_is_named() {
+    let place = Workplace::with_gap();
+    place.output(&format!("{GAP} --out run"));
+    place.write("new.csv", "x;price\n0.1;1000\n31.8;1000\n-90;1000\n");
+    for command in ["predict run new.csv", "evaluate run new.csv"] {
+        let output = place.burn_bayes(command).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        for part in ["line 3", "`x`", "31.8", "guess", "another row"] {
+            assert!(errors.contains(part), "{part}: {errors}");
+        }
+    }
+}

@@ -89,4 +89,4 @@ pub(crate) const MOONS: &str = "fit --data moons.csv --target kind --task classi
 
 /// The options of a small regression fit.
 pub(crate) const GAP: &str = "fit --data gap.csv --target price --task regression \
-    --model mlp:20 --method mean-field --epochs 60 --batch-size 10 --draws 20";
+    --target-scale linear --model mlp:20 --method mean-field --epochs 60 --batch-size 10 --draws 20";

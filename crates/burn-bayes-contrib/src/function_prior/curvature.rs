@@ -96,7 +96,7 @@ where
         for batch in &self.batches {
             let features = M::features(without_autodiff(batch.clone()));
             let outputs = gradients.outputs(&model, &features)?;
-            for root in model.likelihood().curvature_roots(&outputs) {
+            for root in model.likelihood().curvature_roots(&outputs)? {
                 let rows = gradients.weighted(&model, &features, root)?;
                 add(self.scale, &to_host(rows.materialise()));
             }

@@ -36,6 +36,37 @@ fn only_training_rows_are_learnt_from() {
 }
 
 #[test]
+fn the_logarithms_of_targets_are_scaled() {
+    let config = config()
+        .with_logarithmic_targets()
+        .with_unseen(UnseenPolicy::Zeros);
+    let preprocessor = Preprocessor::fit(&config, &table(), [0, 2]).unwrap();
+    let scale = preprocessor.target_scale().unwrap();
+    assert!(scale.is_logarithmic);
+    // The logarithms of 10 and 21 are one deviation below and above their mean.
+    let data = preprocessor.dataset(&table(), [0, 2, 1]).unwrap();
+    let targets = data.targets().as_real().unwrap();
+    assert!((targets[0] + 1.0).abs() < 1e-14 && (targets[1] - 1.0).abs() < 1e-14);
+    let expected = ((14.0 * 14.0_f64 / 210.0).ln()) / (2.1_f64).ln();
+    assert!((targets[2] - expected).abs() < 1e-14);
+    assert!((scale.undo(targets[2]) - 14.0).abs() < 1e-12);
+    assert!((scale.unscaled(targets[2]) - 14.0_f64.ln()).abs() < 1e-14);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("preparation.toml");
+    preprocessor.save(&path).unwrap();
+    assert_eq!(Preprocessor::load(&path).unwrap(), preprocessor);
+
+    let zero = read("x,price\n1,3\n2,0\n3,5\n", CsvOptions::default()).unwrap();
+    let error = Preprocessor::fit(&config, &zero, 0..3).unwrap_err();
+    assert_eq!((error.line(), error.column()), (Some(3), Some("price")));
+    assert!(error.to_string().contains("above 0"), "{error}");
+    let positive = Preprocessor::fit(&config, &zero, [0, 2]).unwrap();
+    let error = positive.dataset(&zero, [1]).unwrap_err();
+    assert!(error.to_string().contains("above 0"), "{error}");
+}
+
+#[test]
 fn missing_cells_are_refused_or_imputed() {
     let error = Preprocessor::fit(&config(), &table(), [0, 3]).unwrap_err();
     assert_eq!((error.line(), error.column()), (Some(5), Some("size")));
@@ -165,7 +196,7 @@ fn a_spoilt_preparation_is_refused() {
         .unwrap();
     let good = std::fs::read_to_string(&path).unwrap();
     for (from, to) in [
-        ("format = 1", "format = 2"),
+        ("format = 2", "format = 3"),
         ("spread = 10.0", "spread = 0.0"),
         ("imputed = \"Oslo\"", "imputed = \"Bonn\""),
         ("\"Rome\"", "\"Oslo\""),
@@ -419,4 +450,24 @@ fn targets_that_do_not_go_together_are_refused() {
         assert!(error.is_config(), "{targets:?}: {error}");
         assert!(error.to_string().contains(part), "{error}");
     }
+}
+
+#[test]
+fn numbers_far_from_the_training_rows_are_named() {
+    let preprocessor = Preprocessor::fit(&config(), &table(), [0, 1, 2]).unwrap();
+    // Sizes were 50 to 90; within a tenth of the width, a size is not far.
+    let text =
+        "size,town,flat,price\n94,Oslo,1,1\n95,Rome,1,1\n,Oslo,1,1\n-7,Rome,1,1\n60,Rome,1,1\n";
+    let new = read(text, CsvOptions::default()).unwrap();
+    let far = preprocessor.far_values(&new, 0..5).unwrap();
+    let [sizes] = far.as_slice() else {
+        panic!("{far:?}");
+    };
+    assert_eq!((sizes.column.as_str(), sizes.count), ("size", 2));
+    assert_eq!((sizes.value, sizes.range), (95.0, (50.0, 90.0)));
+    let message = sizes.to_string();
+    for part in ["line 3", "`size`", "95", "50 to 90", "another row"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert!(preprocessor.far_values(&new, [0, 2, 4]).unwrap().is_empty());
 }

@@ -3,5 +3,5 @@
 mod mixture;
 mod scores;
 
-pub use mixture::{PoissonMixture, TargetedCounts};
+pub use mixture::{CountMixture, TargetedCounts};
 pub use scores::{log_probabilities, poisson_deviances, randomised_pit_values};

@@ -1,6 +1,6 @@
 //! Scores of predicted counts.
 //!
-//!   log-probability   ln (1/S) Σ_s e^{−λ_s} λ_s^y / y!
+//!   log-probability   ln (1/S) Σ_s P_s(y)
 //!   deviance          2 (y ln(y/m) − (y − m)),  m = predictive mean; 2 m for y = 0
 //!   randomised PIT    F(y − 1) + u (F(y) − F(y − 1)),  u uniform in [0, 1)
 //!
@@ -12,28 +12,27 @@
 //! Smyth, "Randomized quantile residuals" (1996); C. Czado, T. Gneiting and L. Held, "Predictive model assessment for
 //! count data" (2009).
 
-use super::mixture::{TargetedCounts, check_counts, cumulative};
+use super::mixture::{Component, TargetedCounts, check_counts, cumulative};
 use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
 use crate::random::uniforms;
-use crate::special::poisson;
 
 /// The log-probability of each count under its mixture, in nats; −∞ if all rates are 0 and the count is not.
 ///
 /// ```
-/// use burn_bayes_eval::{PoissonMixture, TargetedCounts, log_probabilities};
+/// use burn_bayes_eval::{CountMixture, TargetedCounts, log_probabilities};
 ///
-/// let mixture = PoissonMixture::new(&[1.0, 3.0], 2, 1)?;
+/// let mixture = CountMixture::new(&[1.0, 3.0], 2, 1)?;
 /// let found = log_probabilities(&TargetedCounts::new(&mixture, &[0.0])?);
 /// let expected = (0.5 * ((-1.0_f64).exp() + (-3.0_f64).exp())).ln();
 /// assert!((found[0] - expected).abs() < 1e-15);
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 pub fn log_probabilities(targeted: &TargetedCounts<'_>) -> Vec<f64> {
-    let rows = targeted.mixture().rates_of_rows().zip(targeted.counts());
-    let log_probability = |(rates, &count): (Vec<f64>, &f64)| {
-        let terms = rates.iter().map(|&rate| poisson::log_mass(count, rate));
+    let rows = targeted.mixture().components_of_rows();
+    let log_probability = |(components, &count): (Vec<Component>, &f64)| {
+        let terms = components.iter().map(|component| component.log_mass(count));
         let terms: Vec<f64> = terms.collect();
         let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if largest == f64::NEG_INFINITY {
@@ -42,7 +41,7 @@ pub fn log_probabilities(targeted: &TargetedCounts<'_>) -> Vec<f64> {
         let sum: f64 = terms.iter().map(|term| (term - largest).exp()).sum();
         largest + (sum / terms.len() as f64).ln()
     };
-    rows.map(log_probability).collect()
+    rows.zip(targeted.counts()).map(log_probability).collect()
 }
 
 /// The Poisson deviance of each count from its predicted mean; infinite if the mean is 0 and the count is not.
@@ -83,18 +82,20 @@ pub fn poisson_deviances(means: &[f64], counts: &[f64]) -> Result<Vec<f64>, Eval
 /// [`pit_values`](crate::pit_values) are for real-valued targets.
 ///
 /// ```
-/// use burn_bayes_eval::{PoissonMixture, TargetedCounts, randomised_pit_values};
+/// use burn_bayes_eval::{CountMixture, TargetedCounts, randomised_pit_values};
 ///
-/// let mixture = PoissonMixture::new(&[1.0], 1, 1)?;
+/// let mixture = CountMixture::new(&[1.0], 1, 1)?;
 /// let found = randomised_pit_values(&TargetedCounts::new(&mixture, &[0.0])?, 1)[0];
 /// assert!((0.0..(-1.0_f64).exp()).contains(&found));
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 pub fn randomised_pit_values(targeted: &TargetedCounts<'_>, seed: u64) -> Vec<f64> {
-    let rows = targeted.mixture().rates_of_rows().zip(targeted.counts());
+    let rows = targeted.mixture().components_of_rows();
+    let rows = rows.zip(targeted.counts());
     let uniforms = uniforms(targeted.counts().len(), seed);
-    let transform = |((rates, &count), uniform): ((Vec<f64>, &f64), f64)| {
-        let (below, up_to) = (cumulative(&rates, count - 1.0), cumulative(&rates, count));
+    let transform = |((components, &count), uniform): ((Vec<Component>, &f64), f64)| {
+        let below = cumulative(&components, count - 1.0);
+        let up_to = cumulative(&components, count);
         (below + uniform * (up_to - below)).clamp(0.0, 1.0)
     };
     rows.zip(uniforms).map(transform).collect()
@@ -103,12 +104,13 @@ pub fn randomised_pit_values(targeted: &TargetedCounts<'_>, seed: u64) -> Vec<f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PitUniformity, PoissonMixture};
+    use crate::special::poisson;
+    use crate::{CountMixture, PitUniformity};
 
     #[test]
     fn the_log_probability_is_that_of_the_averaged_probabilities() {
         let rates = [0.2, 7.0, 1.5, 9.0, 0.0, 20.0]; // three draws, two rows
-        let mixture = PoissonMixture::new(&rates, 3, 2).unwrap();
+        let mixture = CountMixture::new(&rates, 3, 2).unwrap();
         let found = log_probabilities(&TargetedCounts::new(&mixture, &[3.0, 8.0]).unwrap());
         let mass = |rate: f64, count: i32| {
             let factorial: f64 = (1..=count).map(f64::from).product();
@@ -119,7 +121,7 @@ mod tests {
         for (found, expected) in found.iter().zip([first.ln(), second.ln()]) {
             assert!((found - expected).abs() < 1e-13, "{found} {expected}");
         }
-        let impossible = PoissonMixture::new(&[0.0], 1, 1).unwrap();
+        let impossible = CountMixture::new(&[0.0], 1, 1).unwrap();
         let targeted = TargetedCounts::new(&impossible, &[1.0]).unwrap();
         assert_eq!(log_probabilities(&targeted), [f64::NEG_INFINITY]);
     }
@@ -150,7 +152,7 @@ mod tests {
         };
         let counts: Vec<f64> = rates.iter().zip(uniforms(2000, 8)).map(count).collect();
         let tested = |rates: &[f64]| {
-            let mixture = PoissonMixture::new(rates, 1, 2000).unwrap();
+            let mixture = CountMixture::new(rates, 1, 2000).unwrap();
             let targeted = TargetedCounts::new(&mixture, &counts).unwrap();
             PitUniformity::new(&randomised_pit_values(&targeted, 9)).unwrap()
         };

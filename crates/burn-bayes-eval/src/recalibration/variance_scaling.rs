@@ -3,7 +3,7 @@
 //!   f_sr → m_r + λ (f_sr − m_r),   σ_sr → λ σ_sr,     λ² = s the factor, m_r the mean of row r
 //!
 //! scales the mixture of every row by λ around its mean, so the epistemic and the aleatoric variance grow alike. λ
-//! minimises the NLL of the mixtures. With u = ln λ, e = y − m and z = (e/λ − (f − m))/σ of one draw and row,
+//! minimises the NLL of the mixtures; of log-normal distributions, that of the logarithms. With u = ln λ, e = y − m and z = (e/λ − (f − m))/σ of one draw and row,
 //!
 //!   ℓ(u) = −u − ln σ − z²/2 − ½ ln 2π,   a = e/(λσ),     ℓ′ = −1 + z a,     ℓ″ = −a² − z a.
 //!
@@ -42,10 +42,10 @@ impl VarianceScaling {
     #[must_use]
     pub fn most_likely(held_out: &HeldOut<TargetedMixture<'_>>) -> Self {
         let (mixture, targets) = (held_out.view().mixture(), held_out.view().targets());
-        let means = mixture.mean();
+        let means = mixture.centres();
         let cost = |row: usize, u: f64| {
             let components = mixture.components(row);
-            let (mean, target) = (means[row], targets[row]);
+            let (mean, target) = (means[row], mixture.located(targets[row]));
             let density = components
                 .map(|found| log_density(target - mean, found.mean - mean, found.deviation, u));
             cost_of_row(mixture.draws(), density)

@@ -13,6 +13,12 @@
 //!
 //! The first formula is the second with S = 1 and is computed in this way.
 //!
+//! For positive targets with mixtures of log-normal distributions, with E_s = exp(m_s + σ_s²/2), z = (ln y − m)/σ and
+//! σ_st = √(σ_s² + σ_t²),
+//!
+//!   E|Y_s − y| = y (2Φ(z) − 1) − E_s (2Φ(z − σ_s) − 1),
+//!   E|Y_s − Y_t| = E_s (2Φ((m_s − m_t + σ_s²)/σ_st) − 1) + E_t (2Φ((m_t − m_s + σ_t²)/σ_st) − 1).
+//!
 //! The CRPS has the unit of the target; for a point prediction it is the absolute error. The double
 //! sum costs S² per row. For many draws it is computed as
 //!
@@ -50,10 +56,16 @@ pub fn crps(targeted: &TargetedMixture<'_>) -> f64 {
 
 /// The terms of [`crps`], one per row. Never negative; rounding errors below zero are clipped.
 pub fn crps_losses(targeted: &TargetedMixture<'_>) -> Vec<f64> {
-    targeted.map(|row, target| {
-        let components: Vec<Component> = targeted.mixture().components(row).collect();
-        loss(&components, target)
+    let mixture = targeted.mixture();
+    let rows = targeted.targets().iter().enumerate();
+    rows.map(|(row, &target)| {
+        let components: Vec<Component> = mixture.components(row).collect();
+        match mixture.is_of_logarithms() {
+            true => log_normal_loss(&components, target),
+            false => loss(&components, target),
+        }
     })
+    .collect()
 }
 
 /// CRPS of one Gaussian for one target.
@@ -96,6 +108,34 @@ fn loss(components: &[Component], target: f64) -> f64 {
         .map(|c| absolute_moment(target - c.mean, c.deviation))
         .sum();
     (distance / draws - half_distance(components)).at_least(0.0)
+}
+
+/// The same of log-normal distributions.
+fn log_normal_loss(components: &[Component], target: f64) -> f64 {
+    let mean = |c: &Component| (c.mean + 0.5 * c.deviation * c.deviation).exp();
+    let means: Vec<f64> = components.iter().map(mean).collect();
+    let distance = |(c, mean): (&Component, &f64)| match target > 0.0 {
+        true => {
+            let z = c.standardised(target.ln());
+            target * normal::central(z) - mean * normal::central(z - c.deviation)
+        }
+        false => mean - target,
+    };
+    let distance: f64 = components.iter().zip(&means).map(distance).sum();
+    let mut half = 0.0;
+    for (index, first) in components.iter().enumerate() {
+        half += means[index] * normal::central(std::f64::consts::FRAC_1_SQRT_2 * first.deviation);
+        for (second, other) in components[..index].iter().zip(&means) {
+            let deviation = first.deviation.hypot(second.deviation);
+            let part = |mean: f64, from: &Component, to: &Component| {
+                let offset = from.mean - to.mean + from.deviation * from.deviation;
+                mean * normal::central(offset / deviation)
+            };
+            half += part(means[index], first, second) + part(*other, second, first);
+        }
+    }
+    let draws = components.len() as f64;
+    (distance / draws - half / (draws * draws)).at_least(0.0)
 }
 
 /// ½ E|Y − Y′|.
@@ -208,6 +248,44 @@ mod tests {
         });
         let many: Vec<Component> = far.iter().copied().cycle().take(800).collect();
         assert_eq!(half_distance(&many), pairs(&many), "too many steps");
+    }
+
+    /// CRPS = ∫ (F(x) − [x ≥ y])² dx.
+    #[test]
+    fn the_score_of_log_normal_distributions_is_the_integral_of_the_definition() {
+        let means = [0.1, 0.5, -0.4];
+        let precisions = [9.0, 4.0, 2.0];
+        let noise = NoisePrecision::PerDraw(&precisions);
+        let mixture = GaussianMixture::new(&means, 3, 1, noise).unwrap();
+        let mixture = mixture.exponentiated().unwrap();
+        for target in [0.3, 1.2, 9.0, -0.5] {
+            let targets = [target];
+            let score = crps(&TargetedMixture::new(&mixture, &targets).unwrap());
+            let below = |x: f64| {
+                let parts = means.iter().zip(&precisions);
+                let parts = parts.map(|(m, p)| normal::cumulative((x.ln() - m) * p.sqrt()));
+                if x > 0.0 {
+                    parts.sum::<f64>() / 3.0
+                } else {
+                    0.0
+                }
+            };
+            // Simpson's rule on both sides of the jump.
+            let simpson = |from: f64, to: f64, of: &dyn Fn(f64) -> f64| {
+                let step = (to - from) / 20_000.0;
+                let at = |place: usize| of(from + step * place as f64);
+                let inner = (1..20_000).map(|place| (2 + 2 * (place % 2)) as f64 * at(place));
+                step / 3.0 * (at(0) + inner.sum::<f64>() + at(20_000))
+            };
+            let start = target.at_least(0.0);
+            let left = simpson(0.0, start, &|x| below(x).powi(2));
+            let right = simpson(start, 60.0, &|x| (1.0 - below(x)).powi(2));
+            let expected = left + right + (-target).at_least(0.0);
+            assert!(
+                (score - expected).abs() < 1e-7,
+                "{target}: {score} {expected}"
+            );
+        }
     }
 
     #[test]

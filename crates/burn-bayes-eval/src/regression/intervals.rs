@@ -193,7 +193,7 @@ impl Tail {
     /// The x with F(x) = the mass.
     fn lower_limit(&self, mixture: &GaussianMixture<'_>, row: usize) -> f64 {
         let components: Vec<Component> = mixture.components(row).collect();
-        self.limit(&components)
+        mixture.target_at(self.limit(&components))
     }
 
     /// The x with 1 − F(x) = the mass, the lower limit of the mirrored mixture.
@@ -203,7 +203,7 @@ impl Tail {
             deviation: c.deviation,
         };
         let components: Vec<Component> = mixture.components(row).map(mirror).collect();
-        -self.limit(&components)
+        mixture.target_at(-self.limit(&components))
     }
 
     fn limit(&self, components: &[Component]) -> f64 {

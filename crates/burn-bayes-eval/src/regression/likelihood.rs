@@ -110,14 +110,24 @@ fn grouped(targeted: &TargetedMixture<'_>, columns: usize) -> Vec<f64> {
         terms.fill(0.0);
         for (column, &target) in targets.iter().enumerate() {
             let components = mixture.components(row * columns + column);
+            let target = mixture.located(target);
+            // dx/dy of a logarithm x of y.
+            let log_slope = match mixture.is_of_logarithms() {
+                true => -target,
+                false => 0.0,
+            };
             for (term, component) in terms.iter_mut().zip(components) {
                 let standardised = component.standardised(target);
-                *term += normal::log_density(standardised) - component.deviation.ln();
+                let density = normal::log_density(standardised) - component.deviation.ln();
+                *term += match density {
+                    f64::NEG_INFINITY => density,
+                    _ => density + log_slope,
+                };
             }
         }
         let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if largest == f64::NEG_INFINITY {
-            return largest; // z² overflowed for every component
+            return largest; // z² overflowed for every component, or the target has no logarithm
         }
         let sum: f64 = terms.iter().map(|term| (term - largest).exp()).sum();
         largest + sum.ln() - log_draws

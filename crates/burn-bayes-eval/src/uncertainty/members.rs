@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 use crate::Bounded;
 use crate::check;
-use crate::counts::PoissonMixture;
+use crate::counts::CountMixture;
 use crate::error::EvalError;
 use crate::uncertainty::entropy;
 use crate::views::DrawProbabilities;
@@ -100,8 +100,8 @@ impl MemberDisagreement {
     /// A data error if there is not one member for every draw.
     pub fn of_means(mixture: &GaussianMixture<'_>, members: &[usize]) -> Result<Self, EvalError> {
         let rows = (0..mixture.rows()).map(|row| {
-            let components = mixture.components(row);
-            components.map(|draw| draw.mean).collect()
+            let moments = mixture.moments(row);
+            moments.map(|draw| draw.mean).collect()
         });
         let groups = groups(members, mixture.draws())?;
         Ok(Self::of_values(rows, &groups))
@@ -111,7 +111,7 @@ impl MemberDisagreement {
     ///
     /// # Errors
     /// A data error if there is not one member for every draw.
-    pub fn of_rates(mixture: &PoissonMixture<'_>, members: &[usize]) -> Result<Self, EvalError> {
+    pub fn of_rates(mixture: &CountMixture<'_>, members: &[usize]) -> Result<Self, EvalError> {
         let groups = groups(members, mixture.draws())?;
         Ok(Self::of_values(mixture.rates_of_rows(), &groups))
     }

@@ -12,6 +12,11 @@
 //! turns N(y′; f′, 1/β′) into N(y; m + d·f′, d²/β′), so a negative log-likelihood increases by ln
 //! d. [`GaussianMixture::unnormalised`] makes this conversion for all scores.
 //!
+//! Positive targets may be predicted by the Gaussians of their logarithms, so by log-normal distributions:
+//! [`GaussianMixture::exponentiated`]. With m and σ those of a logarithm,
+//!
+//!   E y = exp(m + σ²/2),   Var y = (exp σ² − 1) (E y)²,   p(y) = N(ln y; m, σ²)/y.
+//!
 //! Means and standard deviations 1/√β are limited to 10¹⁵⁰, so that no variance overflows.
 
 use std::borrow::Cow;
@@ -38,6 +43,8 @@ pub struct GaussianMixture<'a> {
     row_stride: usize,
     draws: usize,
     rows: usize,
+    /// Whether the Gaussians are those of the logarithms.
+    is_of_logarithms: bool,
 }
 
 /// The precision β = 1/σ² of the observation noise around each draw's mean.
@@ -94,6 +101,7 @@ impl<'a> GaussianMixture<'a> {
             row_stride,
             draws,
             rows,
+            is_of_logarithms: false,
         };
         mixture.check_means("means")?;
         if let Some(index) = mixture.unusable_deviation() {
@@ -108,6 +116,41 @@ impl<'a> GaussianMixture<'a> {
         Ok(mixture)
     }
 
+    /// The distributions of positive targets whose logarithms have these distributions.
+    ///
+    /// ```
+    /// use burn_bayes_eval::{GaussianMixture, NoisePrecision, quantiles};
+    ///
+    /// let logarithms = GaussianMixture::new(&[1.0], 1, 1, NoisePrecision::Shared(4.0))?;
+    /// let mixture = logarithms.exponentiated()?;
+    /// assert!((quantiles(&mixture, 0.5)?[0] - 1f64.exp()).abs() < 1e-12);
+    /// assert!((mixture.mean()[0] - 1.125f64.exp()).abs() < 1e-12);
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A data error if a mean or a standard deviation of the targets exceeds 10¹⁵⁰.
+    pub fn exponentiated(mut self) -> Result<Self, EvalError> {
+        let largest = LARGEST.ln();
+        for row in 0..self.rows {
+            let out_of_range = |c: Component| c.mean + c.deviation * c.deviation > largest;
+            if let Some(draw) = self.components(row).position(out_of_range) {
+                return Err(EvalError::data(
+                    "means of logarithms",
+                    Place::draw(draw).at_row(row),
+                    self.components(row)
+                        .map(|c| c.mean)
+                        .nth(draw)
+                        .unwrap_or(f64::NAN),
+                    format!("with their variance, at most {largest:.0}"),
+                    "means of targets instead of their logarithms, or a diverged model",
+                ));
+            }
+        }
+        self.is_of_logarithms = true;
+        Ok(self)
+    }
+
     /// The number of draws.
     pub fn draws(&self) -> usize {
         self.draws
@@ -118,29 +161,77 @@ impl<'a> GaussianMixture<'a> {
         self.rows
     }
 
-    /// The means of all components, `[draws × rows]`, row-major.
+    /// The means of all Gaussians, `[draws × rows]`, row-major.
     pub fn means(&self) -> &[f64] {
         &self.means
     }
 
     /// The mean of each row's mixture: the point prediction that minimises the squared error.
     pub fn mean(&self) -> Vec<f64> {
-        (0..self.rows)
-            .map(|row| mean(self.components(row)))
-            .collect()
+        self.map_moments(mean)
     }
 
     /// The variance of each row's mixture: noise plus the variance between draws.
     pub fn variance(&self) -> Vec<f64> {
-        (0..self.rows)
-            .map(|row| variance(self.components(row)))
-            .collect()
+        self.map_moments(variance)
     }
 
     /// The population variance of the draws' means, without the noise.
     pub fn variance_between_draws(&self) -> Vec<f64> {
+        self.map_moments(variance_of_means)
+    }
+
+    /// A number for each row, from the means and deviations of the targets under its components.
+    fn map_moments(&self, of: impl Fn(std::vec::IntoIter<Component>) -> f64) -> Vec<f64> {
+        let moments = |row| -> Vec<Component> { self.moments(row).collect() };
         (0..self.rows)
-            .map(|row| variance_of_means(self.components(row)))
+            .map(|row| of(moments(row).into_iter()))
+            .collect()
+    }
+
+    /// The mean and the deviation of the target under each component of a row.
+    pub(crate) fn moments(&self, row: usize) -> impl ExactSizeIterator<Item = Component> + Clone {
+        let of_exponential = |own: Component| {
+            let variance = own.deviation * own.deviation;
+            let mean = (own.mean + 0.5 * variance).exp();
+            Component {
+                mean,
+                deviation: mean * variance.exp_m1().sqrt(),
+            }
+        };
+        self.components(row)
+            .map(move |own| match self.is_of_logarithms {
+                true => of_exponential(own),
+                false => own,
+            })
+    }
+
+    /// Whether the components are those of the logarithms of the targets.
+    pub(crate) fn is_of_logarithms(&self) -> bool {
+        self.is_of_logarithms
+    }
+
+    /// A target where its components are.
+    pub(crate) fn located(&self, target: f64) -> f64 {
+        match self.is_of_logarithms {
+            true if target > 0.0 => target.ln(),
+            true => f64::NEG_INFINITY,
+            false => target,
+        }
+    }
+
+    /// The inverse.
+    pub(crate) fn target_at(&self, location: f64) -> f64 {
+        match self.is_of_logarithms {
+            true => location.exp(),
+            false => location,
+        }
+    }
+
+    /// The mean of the components' means, of each row.
+    pub(crate) fn centres(&self) -> Vec<f64> {
+        (0..self.rows)
+            .map(|row| mean(self.components(row)))
             .collect()
     }
 
@@ -161,10 +252,17 @@ impl<'a> GaussianMixture<'a> {
     /// ```
     ///
     /// # Errors
-    /// A config error if the mean is not finite or the deviation not a finite number above zero; a
-    /// data error if a mean leaves ±10¹⁵⁰ on the new scale, or a noise deviation exceeds 10¹⁵⁰ or
+    /// A config error if the mean is not finite or the deviation not a finite number above zero, or the mixture is
+    /// [of logarithms](Self::exponentiated), which have a scale of their own; a data error if a mean leaves ±10¹⁵⁰ on the new scale, or a noise deviation exceeds 10¹⁵⁰ or
     /// underflows to 0.
     pub fn unnormalised(&self, scale: TargetScale) -> Result<GaussianMixture<'static>, EvalError> {
+        if self.is_of_logarithms {
+            return Err(EvalError::config(
+                "mixture",
+                "one of logarithms",
+                "unnormalised before it is exponentiated",
+            ));
+        }
         if !scale.mean.is_finite() {
             return Err(EvalError::config(
                 "TargetScale::mean",
@@ -210,7 +308,7 @@ impl<'a> GaussianMixture<'a> {
 
     /// The predictions with all deviations from each row's mean, and the noise, times a factor.
     pub(crate) fn widened(&self, factor: f64) -> Result<GaussianMixture<'static>, EvalError> {
-        let centres = self.mean();
+        let centres = self.centres();
         let moved = |(index, mean): (usize, &f64)| {
             let centre = centres[index % self.rows];
             factor.mul_add(mean - centre, centre)
@@ -323,11 +421,12 @@ impl<'a> TargetedMixture<'a> {
         self.targets
     }
 
+    /// A number for each row, from the place of its target among its components.
     pub(crate) fn map(&self, score: impl Fn(usize, f64) -> f64) -> Vec<f64> {
         self.targets
             .iter()
             .enumerate()
-            .map(|(row, &target)| score(row, target))
+            .map(|(row, &target)| score(row, self.mixture.located(target)))
             .collect()
     }
 }
@@ -465,6 +564,51 @@ mod tests {
         assert_eq!(place(&means, each, 1e10), (Some(1), Some(1)));
         let narrow = NoisePrecision::PerDraw(&[1.0, 1e300]);
         assert_eq!(place(&means, narrow, 1e-200), (Some(1), None));
+    }
+
+    /// Against the same numbers of the logarithms, and moments by quadrature over quantiles.
+    #[test]
+    fn positive_targets_have_the_distribution_of_their_logarithms() {
+        let noise = NoisePrecision::PerPrediction(&[4.0, 1.0, 9.0, 16.0]);
+        let logarithms = GaussianMixture::new(&[0.3, -1.0, 0.8, 0.2], 2, 2, noise).unwrap();
+        let mixture = logarithms.clone().exponentiated().unwrap();
+        let targets = [1.7, 0.4];
+        let located = targets.map(f64::ln);
+        let targeted = TargetedMixture::new(&mixture, &targets).unwrap();
+        let of_logarithms = TargetedMixture::new(&logarithms, &located).unwrap();
+        assert_eq!(
+            crate::pit_values(&targeted),
+            crate::pit_values(&of_logarithms)
+        );
+        let found = crate::log_densities(&targeted);
+        let expected = crate::log_densities(&of_logarithms);
+        for (row, (found, expected)) in found.iter().zip(expected).enumerate() {
+            assert!((found - (expected - located[row])).abs() < 1e-14);
+        }
+        let points = 20_000;
+        let quantiles =
+            |at: usize| crate::quantiles(&mixture, (at as f64 + 0.5) / points as f64).unwrap();
+        let all: Vec<Vec<f64>> = (0..points).map(quantiles).collect();
+        for row in 0..2 {
+            let mean = all.iter().map(|at| at[row]).sum::<f64>() / points as f64;
+            let squares = all.iter().map(|at| (at[row] - mean).powi(2));
+            let variance = squares.sum::<f64>() / points as f64;
+            assert!((mixture.mean()[row] / mean - 1.0).abs() < 1e-3);
+            assert!((mixture.variance()[row] / variance - 1.0).abs() < 0.03);
+        }
+        assert_eq!(mixture.centres(), logarithms.mean());
+        // Nothing is below zero.
+        let none = [0.0, -1.0];
+        let none = TargetedMixture::new(&mixture, &none).unwrap();
+        assert_eq!(crate::log_densities(&none), [f64::NEG_INFINITY; 2]);
+        assert_eq!(crate::pit_values(&none), [0.0; 2]);
+        let scale = TargetScale {
+            mean: 0.0,
+            deviation: 2.0,
+        };
+        assert!(mixture.unnormalised(scale).unwrap_err().is_config());
+        let far = GaussianMixture::new(&[0.0, 400.0], 2, 1, NoisePrecision::Shared(1.0)).unwrap();
+        assert_eq!(far.exponentiated().unwrap_err().draw(), Some(1));
     }
 
     #[test]

@@ -3,11 +3,10 @@
 
 use burn_bayes_eval::{
     BinaryScores, ClassProbabilities, ConformalByClass, ConformalLac, ConfusionMatrix,
-    DrawProbabilities, DrawTemperature, GaussianMixture, HeldOut, LabelledDraws,
-    LabelledProbabilities, MemberDisagreement, Mondrian, NoisePrecision, PoissonMixture,
-    PredictionSets, SetScore, TargetedCounts, TargetedMixture, VarianceScaling, coverage_by_group,
-    holm, joint_log_densities, log_probabilities, poisson_deviances, precision_recall,
-    randomised_pit_values,
+    CountMixture, DrawProbabilities, DrawTemperature, GaussianMixture, HeldOut, LabelledDraws,
+    LabelledProbabilities, MemberDisagreement, Mondrian, NoisePrecision, PredictionSets, SetScore,
+    TargetedCounts, TargetedMixture, VarianceScaling, coverage_by_group, holm, joint_log_densities,
+    log_probabilities, poisson_deviances, precision_recall, randomised_pit_values,
 };
 use serde::Deserialize;
 
@@ -94,7 +93,7 @@ struct Counts {
 fn scores_of_counts() {
     let golden: Counts = golden("counts");
     let rows = golden.counts.len();
-    let mixture = PoissonMixture::new(&golden.rates, golden.draws, rows).unwrap();
+    let mixture = CountMixture::new(&golden.rates, golden.draws, rows).unwrap();
     let targeted = TargetedCounts::new(&mixture, &golden.counts).unwrap();
     // Log-gamma functions of both sides.
     assert_all_within(

@@ -2,9 +2,9 @@
 
 use burn_bayes_eval::{
     BinaryScores, Bootstrap, Chains, ClassProbabilities, ConformalCross, ConformalLac,
-    ConformalNormalisedResidual, DrawProbabilities, DrawTemperature, EvalError, GaussianMixture,
-    JointDraws, LabelledProbabilities, LogitScore, MahalanobisDistance, NearestFeatures,
-    NoisePrecision, PairedLosses, ParetoSmoothing, PatchTotals, PitUniformity, PoissonMixture,
+    ConformalNormalisedResidual, CountMixture, DrawProbabilities, DrawTemperature, EvalError,
+    GaussianMixture, JointDraws, LabelledProbabilities, LogitScore, MahalanobisDistance,
+    NearestFeatures, NoisePrecision, PairedLosses, ParetoSmoothing, PatchTotals, PitUniformity,
     PredictionIntervals, QuantileCalibration, RankingTotals, RiskCoverage, RowOutputs, Selection,
     SelectiveBounds, SparsificationError, TargetScale, TargetedCounts, TargetedMixture,
     Temperature, VarianceScaling, ause, conformal_threshold, crps_gaussian, equal_mass_groups,
@@ -49,8 +49,8 @@ fn views_refuse_it() {
     }
     refused("level", PredictionIntervals::central(&mixture, f64::NAN));
     refused("probability", quantiles(&mixture, f64::NAN));
-    refused("rates", PoissonMixture::new(&BAD, 1, 2));
-    let counts = PoissonMixture::new(&GOOD, 1, 2).unwrap();
+    refused("rates", CountMixture::new(&BAD, 1, 2));
+    let counts = CountMixture::new(&GOOD, 1, 2).unwrap();
     refused("counts", TargetedCounts::new(&counts, &[1.0, f64::NAN]));
     refused("limits", PredictionIntervals::new(&BAD, &BAD));
     refused("limits", PredictionIntervals::new(&GOOD, &BAD));

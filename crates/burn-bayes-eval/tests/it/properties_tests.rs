@@ -1,9 +1,9 @@
 //! Properties of tests, of curves and confusion counts, and of scores of counts.
 
 use burn_bayes_eval::{
-    BinaryScores, Bootstrap, ConformalNormalisedResidual, ConfusionMatrix, LabelledProbabilities,
-    Mondrian, PairedLosses, PitUniformity, PoissonMixture, TargetedCounts, average_precision,
-    coverage_by_group, log_probabilities, poisson_deviances, precision_recall,
+    BinaryScores, Bootstrap, ConformalNormalisedResidual, ConfusionMatrix, CountMixture,
+    LabelledProbabilities, Mondrian, PairedLosses, PitUniformity, TargetedCounts,
+    average_precision, coverage_by_group, log_probabilities, poisson_deviances, precision_recall,
     randomised_pit_values, resampled_t_test,
 };
 use proptest::collection::vec;
@@ -95,11 +95,11 @@ proptest! {
     ) {
         let rates = &rates[..draws * rows];
         let counts: Vec<f64> = counts[..rows].iter().map(|&count| f64::from(count)).collect();
-        let mixture = PoissonMixture::new(rates, draws, rows).unwrap();
+        let mixture = CountMixture::new(rates, draws, rows).unwrap();
         let targeted = TargetedCounts::new(&mixture, &counts).unwrap();
         let mut components = vec![0.0; rows];
         for rates in rates.chunks(rows) {
-            let single = PoissonMixture::new(rates, 1, rows).unwrap();
+            let single = CountMixture::new(rates, 1, rows).unwrap();
             let targeted = TargetedCounts::new(&single, &counts).unwrap();
             for (sum, found) in components.iter_mut().zip(log_probabilities(&targeted)) {
                 *sum += found / draws as f64;

@@ -12,7 +12,7 @@ use burn_bayes::methods::Algorithm;
 use burn_bayes::{Bayesian, FusedAdamConfig, Noise};
 use burn_bayes_contrib::function_prior::WithFunctionPrior;
 
-use super::likelihood::{likelihood, outputs, samples_noise};
+use super::likelihood::{is_noise_a_weight, likelihood, outputs};
 use super::method::{MethodConfig, rates};
 use super::prior::biases;
 use super::training::{Checkpoint, Learner, Training};
@@ -104,6 +104,10 @@ fn started(
         }
         _ => Vec::new(),
     };
+    let log_spread = match target {
+        Target::Real(scale) if scale.is_logarithmic => scale.spread,
+        _ => 0.0,
+    };
     let activation = settings.tuned().activation;
     Network::new(
         &settings.shape(),
@@ -114,7 +118,7 @@ fn started(
         device,
     )
     .with_offset(offset)
-    .with_least_variances(least_variances)
+    .with_least_variances(least_variances, log_spread)
 }
 
 impl TrainingSet {
@@ -165,7 +169,7 @@ fn ends(settings: &FitSettings, features: usize, target: &Target) -> LayerSizes 
         features,
         outputs: outputs(settings, target),
         biases: !settings.no_intercept,
-        noises: match samples_noise(settings, target) {
+        noises: match is_noise_a_weight(settings, target) {
             true => target.columns(),
             false => 0,
         },

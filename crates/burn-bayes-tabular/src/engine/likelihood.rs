@@ -4,10 +4,10 @@ use burn_bayes::likelihood::Likelihood;
 
 use crate::error::Result;
 use crate::rows::Target;
-use crate::settings::{FitSettings, LikelihoodName, NoisePrecision, listed, refused};
+use crate::settings::{FitSettings, LikelihoodName, Method, NoisePrecision, listed, refused};
 
 /// The likelihood that was asked for, or the default of method and target.
-fn name(settings: &FitSettings, target: &Target) -> LikelihoodName {
+pub(crate) fn likelihood_name(settings: &FitSettings, target: &Target) -> LikelihoodName {
     let is_learned = settings.noise_precision == NoisePrecision::LEARNED;
     let of_numbers = match settings.method.is_sampled() && is_learned {
         true => LikelihoodName::Heteroscedastic,
@@ -15,7 +15,9 @@ fn name(settings: &FitSettings, target: &Target) -> LikelihoodName {
     };
     let default = match target {
         Target::Real(_) => of_numbers,
-        Target::Counts { .. } => LikelihoodName::Poisson,
+        // Laplace's curvature of the dispersion has no closed form.
+        Target::Counts { .. } if settings.method == Method::Laplace => LikelihoodName::Poisson,
+        Target::Counts { .. } => LikelihoodName::NegativeBinomial,
         Target::Classes(_) => LikelihoodName::Categorical,
         Target::Several(_) if target.scales().is_some() => of_numbers,
         Target::Several(_) => LikelihoodName::Bernoulli,
@@ -23,12 +25,17 @@ fn name(settings: &FitSettings, target: &Target) -> LikelihoodName {
     settings.likelihood.unwrap_or(default)
 }
 
-/// Whether the noise of every target is one number, which is sampled with the weights.
-pub(super) fn samples_noise(settings: &FitSettings, target: &Target) -> bool {
-    settings.method.is_sampled()
-        && target.scales().is_some()
-        && name(settings, target) == LikelihoodName::Gaussian
-        && settings.noise_precision == NoisePrecision::LEARNED
+/// Whether the noise of numbers, or the dispersion of counts, is the same for all rows and a weight for each target.
+pub(super) fn is_noise_a_weight(settings: &FitSettings, target: &Target) -> bool {
+    match likelihood_name(settings, target) {
+        LikelihoodName::NegativeBinomial => true,
+        LikelihoodName::Gaussian => {
+            settings.method.is_sampled()
+                && target.scales().is_some()
+                && settings.noise_precision == NoisePrecision::LEARNED
+        }
+        _ => false,
+    }
 }
 
 /// The likelihood of the target.
@@ -37,8 +44,8 @@ pub(super) fn likelihood(
     target: &Target,
     noise_precisions: &[f64],
 ) -> Likelihood {
-    match name(settings, target) {
-        LikelihoodName::Gaussian if samples_noise(settings, target) => {
+    match likelihood_name(settings, target) {
+        LikelihoodName::Gaussian if is_noise_a_weight(settings, target) => {
             Likelihood::HeteroscedasticGaussian
         }
         LikelihoodName::Gaussian => match *noise_precisions {
@@ -49,6 +56,7 @@ pub(super) fn likelihood(
         },
         LikelihoodName::Heteroscedastic => Likelihood::HeteroscedasticGaussian,
         LikelihoodName::Poisson => Likelihood::Poisson,
+        LikelihoodName::NegativeBinomial => Likelihood::NegativeBinomial,
         LikelihoodName::Categorical => Likelihood::Categorical,
         LikelihoodName::Ordinal => Likelihood::Ordinal,
         LikelihoodName::Bernoulli => Likelihood::Bernoulli,
@@ -57,7 +65,7 @@ pub(super) fn likelihood(
 
 /// The number of outputs of the network's last layer.
 pub(super) fn outputs(settings: &FitSettings, target: &Target) -> usize {
-    match samples_noise(settings, target) {
+    match is_noise_a_weight(settings, target) {
         true => target.columns(),
         false => likelihood(settings, target, &[1.0]).outputs(target.columns()),
     }
@@ -65,8 +73,8 @@ pub(super) fn outputs(settings: &FitSettings, target: &Target) -> usize {
 
 /// Whether it is Gaussian with one variance for each target that is no weight, or categorical.
 pub(crate) fn is_simple(settings: &FitSettings, target: &Target) -> bool {
-    match name(settings, target) {
-        LikelihoodName::Gaussian => !samples_noise(settings, target),
+    match likelihood_name(settings, target) {
+        LikelihoodName::Gaussian => !is_noise_a_weight(settings, target),
         LikelihoodName::Categorical => true,
         _ => false,
     }
@@ -74,8 +82,14 @@ pub(crate) fn is_simple(settings: &FitSettings, target: &Target) -> bool {
 
 /// Fails if the likelihood is one of other targets.
 pub(super) fn check(settings: &FitSettings, target: &Target) -> Result<()> {
-    let name = name(settings, target);
+    let name = likelihood_name(settings, target);
     let problem = match (target, name) {
+        (Target::Counts { .. }, LikelihoodName::NegativeBinomial)
+            if settings.method == Method::Laplace =>
+        {
+            "has no curvature in closed form, which laplace needs; use poisson, or another method"
+        }
+        (Target::Counts { .. }, LikelihoodName::NegativeBinomial) => return Ok(()),
         (Target::Real(_), LikelihoodName::Gaussian | LikelihoodName::Heteroscedastic)
         | (Target::Counts { .. }, LikelihoodName::Poisson)
         | (Target::Classes(_), LikelihoodName::Categorical | LikelihoodName::Ordinal) => {
@@ -96,14 +110,14 @@ pub(super) fn check(settings: &FitSettings, target: &Target) -> Result<()> {
         (_, LikelihoodName::Bernoulli) => {
             "is for labels, but there is one target; leave it out, or use `--task multilabel`"
         }
-        (Target::Real(_), LikelihoodName::Poisson) => {
+        (Target::Real(_), LikelihoodName::Poisson | LikelihoodName::NegativeBinomial) => {
             "is for counts, but the task is a regression; use `--task counts`"
         }
         (Target::Real(_), _) => {
             "is for classes, but the task is a regression; use gaussian or heteroscedastic"
         }
         (Target::Counts { .. }, _) => {
-            "is for numbers or classes, but the task is counts; leave it out"
+            "is for numbers or classes, but the task is counts; use negative-binomial or poisson"
         }
         (Target::Classes(_), _) => {
             "is for numbers, but the task is a classification; use categorical or ordinal"
@@ -130,13 +144,14 @@ pub(super) fn warning(settings: &FitSettings, target: &Target) -> Option<String>
 #[cfg(test)]
 mod tests {
     use burn_bayes::Noise;
-    use burn_bayes_data::{ColumnScale, Dataset, Features, Targets};
+    use burn_bayes::eval::CountMixture;
+    use burn_bayes_data::{ColumnScale, Dataset, Features, Scaling, Targets};
 
     use super::*;
     use crate::engine::{TrainedModel, Unobserved, fit};
-    use crate::predict::{NoiseDeviations, Predictions};
+    use crate::predict::{CountPredictions, NoiseDeviations, Predictions};
     use crate::rows::TrainingSet;
-    use crate::settings::Method;
+    use crate::scores::row_costs;
 
     const ROWS: usize = 400;
 
@@ -151,13 +166,22 @@ mod tests {
     }
 
     fn fitted(targets: Targets, target: Target, likelihood: LikelihoodName) -> TrainedModel {
+        fitted_by(Method::Vifa, targets, target, likelihood)
+    }
+
+    fn fitted_by(
+        method: Method,
+        targets: Targets,
+        target: Target,
+        likelihood: LikelihoodName,
+    ) -> TrainedModel {
         let features = Features::new(ROWS, 1, inputs()).unwrap();
         let data = Dataset::new(features, targets).unwrap();
         let training_set = TrainingSet::new(&data, target).unwrap();
         let settings = FitSettings {
             likelihood: Some(likelihood),
-            method: Method::Vifa,
-            epochs: Some(200),
+            method,
+            epochs: Some(if method.is_sampled() { 2000 } else { 200 }),
             ..FitSettings::default()
         };
         fit(&training_set, &settings, &mut Unobserved).unwrap()
@@ -177,6 +201,7 @@ mod tests {
         let scale = ColumnScale {
             centre: 1.0,
             spread: 5.0,
+            ..ColumnScale::KEPT
         };
         let standardised = targets.map(|target| (target - scale.centre) / scale.spread);
         let targets = Targets::Real(standardised.collect());
@@ -189,7 +214,7 @@ mod tests {
         let Predictions::Reals(found) = predicted(&model, &rows) else {
             panic!("numbers were fitted");
         };
-        let NoiseDeviations::PerPrediction(deviations) = &found.kind else {
+        let NoiseDeviations::PerPrediction(deviations) = &found.kind.deviations else {
             panic!("the noise is that of each row");
         };
         let mixture = found.checked().unwrap();
@@ -240,6 +265,70 @@ mod tests {
                     (found - expected).abs() < 0.2,
                     "{input}: {found} {expected}"
                 );
+            }
+        }
+    }
+
+    /// Counts of mean 3 e^x and variance μ + μ²/2.
+    #[test]
+    fn the_dispersion_of_counts_is_learned() {
+        let count = |(row, input): (usize, f64)| {
+            let rate = 3.0 * input.exp();
+            let mixture = CountMixture::new(vec![rate], 1, 1).unwrap();
+            let mixture = mixture.with_dispersions(vec![0.5]).unwrap();
+            let uniform = Noise::new(4).row(row as u64).uniform();
+            mixture.quantiles(uniform).unwrap()[0]
+        };
+        let counts: Vec<f64> = inputs().into_iter().enumerate().map(count).collect();
+        let mean = counts.iter().sum::<f64>() / ROWS as f64;
+        let fitted = |likelihood| {
+            let counts = Targets::Real(counts.clone());
+            let model = fitted_by(Method::Mclmc, counts, Target::Counts { mean }, likelihood);
+            let Predictions::Counts(found) = predicted(&model, &inputs()) else {
+                panic!("counts were fitted");
+            };
+            found
+        };
+        let found = fitted(LikelihoodName::NegativeBinomial);
+        let dispersions = &found.kind.0;
+        let dispersion = dispersions.iter().sum::<f64>() / dispersions.len() as f64;
+        // The standard error of a dispersion of 400 counts is about 0.06.
+        assert!((0.35..0.7).contains(&dispersion), "{dispersion}");
+        let costs = |found: CountPredictions| {
+            let targets = Targets::Real(counts.clone());
+            let costs = row_costs(&Predictions::Counts(found), &targets).unwrap();
+            costs.iter().sum::<f64>() / ROWS as f64
+        };
+        let poisson = fitted(LikelihoodName::Poisson);
+        assert!(poisson.kind.0.is_empty());
+        let (dispersed, poisson) = (costs(found), costs(poisson));
+        assert!(dispersed < poisson - 0.3, "{dispersed} {poisson}");
+    }
+
+    /// y = e^{1 + x + 0.3 ε}
+    #[test]
+    fn the_logarithm_of_a_number_is_predicted_in_its_own_unit() {
+        let logarithms = inputs().into_iter().zip(normals(5));
+        let logarithms: Vec<f64> = logarithms.map(|(x, noise)| 1.0 + x + 0.3 * noise).collect();
+        let scale = ColumnScale {
+            is_logarithmic: true,
+            ..ColumnScale::fit(logarithms.iter().copied(), Scaling::Standardise).unwrap()
+        };
+        let numbers = logarithms.iter().map(|logarithm| logarithm.exp());
+        let standardised: Vec<f64> = numbers.map(|number| scale.apply(number)).collect();
+        for likelihood in [LikelihoodName::Gaussian, LikelihoodName::Heteroscedastic] {
+            let targets = Targets::Real(standardised.clone());
+            let model = fitted_by(Method::Mclmc, targets, Target::Real(scale), likelihood);
+            let rows = [-1.5, 0.0, 1.5];
+            let predictions = predicted(&model, &rows);
+            let moments = predictions.moments().unwrap().unwrap();
+            for (row, input) in rows.iter().enumerate() {
+                let expected = (1.0 + input + 0.045_f64).exp();
+                let ratio = moments.mean[row] / expected;
+                assert!((0.85..1.18).contains(&ratio), "{input}: {ratio}");
+                let deviation = moments.variance[row].sqrt() / expected;
+                // √(exp 0.3² − 1)
+                assert!((0.24..0.42).contains(&deviation), "{input}: {deviation}");
             }
         }
     }

@@ -67,13 +67,23 @@ pub(super) fn initial(training_set: &TrainingSet, settings: &FitSettings) -> Res
 }
 
 /// The largest β that a network may predict for every target. Of targets that were rounded, its deviation is that of the
-/// rounding: the density at a value that comes often would otherwise grow without bound.
+/// rounding: the density at a value that comes often would otherwise grow without bound. Where logarithms are predicted, it
+/// is that at their mean.
 fn largest(training_set: &TrainingSet) -> Result<Vec<f64>> {
     let deviations = training_set.target_deviations()?;
     let count = deviations.len();
+    let scales = training_set.target_scales()?;
     let of_target = |(target, deviation): (usize, &f64)| {
+        let scale = scales[target];
         let values = training_set.targets().iter().skip(target).step_by(count);
-        let mut values: Vec<f64> = values.copied().map(f64::from).collect();
+        let values = values.copied().map(f64::from);
+        let mut values: Vec<f64> = match scale.is_logarithmic {
+            // In units of the value at the mean and of the deviation of logarithms.
+            true => values
+                .map(|value| (scale.spread * value).exp() / scale.spread)
+                .collect(),
+            false => values.collect(),
+        };
         values.sort_by(f64::total_cmp);
         let gaps = values.windows(2).map(|pair| pair[1] - pair[0]);
         let gaps = gaps.filter(|gap| *gap > SAME * deviation);
@@ -245,7 +255,7 @@ mod tests {
         let Predictions::Reals(found) = model.predict(&rows, 1).unwrap() else {
             panic!("numbers were fitted");
         };
-        let NoiseDeviations::PerPrediction(deviations) = &found.kind else {
+        let NoiseDeviations::PerPrediction(deviations) = &found.kind.deviations else {
             panic!("the noise is that of each row");
         };
         let least = 12f64.sqrt().recip();

@@ -11,7 +11,7 @@ use burn_bayes::sampling::{MclmcConfig, Sampling};
 use burn_bayes::train;
 
 use super::chain_agreement::ChainAgreement;
-use super::likelihood::samples_noise;
+use super::likelihood::is_noise_a_weight;
 use super::prior::{noises, prior};
 use super::trained_model::TrainedModel;
 use super::training::Training;
@@ -21,7 +21,7 @@ use crate::error::{Result, TabularError};
 use crate::network::Network;
 use crate::settings::FitSettings;
 
-/// The precision of the prior of the logarithm of a variance: a factor of 20 is a deviation.
+/// The precision of the prior of the logarithm of a variance or a dispersion: a factor of 20 is a deviation.
 const NOISE_PRIOR_PRECISION: f64 = 0.1;
 /// The epochs are shown and saved this many times.
 const SHOWN: usize = 50;
@@ -63,7 +63,7 @@ pub(super) fn sample(
         .collect();
     let inner = training.device.clone().inner();
     let batches: Vec<_> = training_set.batches(&inner).collect();
-    let config = match samples_noise(settings, training_set.target()) {
+    let config = match is_noise_a_weight(settings, training_set.target()) {
         true => {
             let prior = config.prior.clone();
             config.with_prior(prior.with_group(noises(), NOISE_PRIOR_PRECISION))

@@ -18,7 +18,7 @@ use super::weight_posterior::{WeightPosterior, WeightPredictor};
 use crate::error::{Result, TabularError};
 use crate::network::Network;
 use crate::predict::{
-    ClassPredictions, CountPredictions, NoiseDeviations, Predictions, RealPredictions,
+    ClassPredictions, CountPredictions, Dispersions, NoiseDeviations, Predictions, RealPredictions,
     TargetPredictions,
 };
 use crate::rows::Target;
@@ -142,7 +142,8 @@ impl TrainedModel {
         &self.noise_precisions
     }
 
-    /// The noise precision of every target in its own unit; `None` for classes, and if the network predicts the noise.
+    /// The noise precision of every target in its own unit, or of its logarithm; `None` for classes, and if the network
+    /// predicts the noise.
     pub fn noise_precisions_in_target_units(&self) -> Option<Vec<f64>> {
         self.network.likelihood().noise_precisions()?;
         in_target_units(&self.noise_precisions, &self.target)
@@ -169,7 +170,18 @@ impl TrainedModel {
         Ok(match &self.target {
             Target::Real(scale) => Predictions::Reals(self.reals(*scale, 0, &outputs, draws)),
             Target::Counts { .. } => {
-                Predictions::Counts(CountPredictions::new((), draws, rates(&outputs)?))
+                let width = self.network.likelihood().outputs(1);
+                let column = |place: usize| outputs.iter().skip(place).step_by(width).copied();
+                let dispersions = match width {
+                    1 => Vec::new(),
+                    _ => column(1).map(f64::exp).collect(),
+                };
+                let rates = rates(column(0))?;
+                Predictions::Counts(CountPredictions::new(
+                    Dispersions(dispersions),
+                    draws,
+                    rates,
+                ))
             }
             Target::Classes(classes) => {
                 let (rows, count) = (rows.rows(), classes.len());
@@ -231,11 +243,12 @@ impl TrainedModel {
                 NoiseDeviations::PerMember(vec![deviation])
             }
         };
-        RealPredictions::new(
-            noise,
-            draws,
-            column(place).map(|&mean| scale.undo(mean)).collect(),
-        )
+        let means = column(place).map(|&mean| scale.unscaled(mean));
+        let predictions = RealPredictions::new(noise, draws, means.collect());
+        match scale.is_logarithmic {
+            true => predictions.of_logarithms(),
+            false => predictions,
+        }
     }
 
     /// The outputs of the network, `[draws, rows, outputs]`, on the standardised scale.
@@ -343,8 +356,8 @@ fn ordinal_probabilities(logits: &[f64], classes: usize) -> Vec<f64> {
 }
 
 /// The rates of counts, from their logarithms.
-fn rates(log_rates: &[f64]) -> Result<Vec<f64>> {
-    let rates = log_rates.iter().map(|log_rate| log_rate.exp());
+fn rates(log_rates: impl Iterator<Item = f64>) -> Result<Vec<f64>> {
+    let rates = log_rates.map(f64::exp);
     let rates: Vec<f64> = rates.collect();
     match rates.iter().find(|&&rate| rate > LARGEST_RATE) {
         None => Ok(rates),

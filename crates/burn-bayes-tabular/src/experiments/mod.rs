@@ -6,3 +6,6 @@ pub mod search;
 pub mod simulation_based_calibration;
 
 mod members;
+mod model_choice;
+
+pub use model_choice::ModelChoice;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{ColumnKind, CsvReader, Dataset, Table, Targets};
+use burn_bayes_data::{ColumnKind, CsvReader, Dataset, FarValues, Table, Targets};
 use serde::Serialize;
 
 use crate::distinct::distinct;
@@ -26,6 +26,8 @@ pub struct KnownRows {
     conformal_cells: Vec<String>,
     /// Number of rows left out because of missing values.
     pub left_out: usize,
+    /// Numbers far from the training rows, by column.
+    pub far: Vec<FarValues>,
 }
 
 /// Predictions of a run, and their scores.
@@ -78,6 +80,7 @@ impl KnownRows {
             path: path.into(),
             left_out: table.rows() - rows.len(),
             groups: groups.collect::<Result<_>>()?,
+            far: run.preprocessor.far_values(&table, rows.iter().copied())?,
             dataset: run.preprocessor.dataset(&table, rows.iter().copied())?,
             conformal_cells: conformal_by.map_or_else(Vec::new, |name| {
                 let cell = |&row: &usize| table.text(name, row).unwrap_or_default().to_string();

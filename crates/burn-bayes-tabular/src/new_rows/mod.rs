@@ -6,7 +6,7 @@ mod usable;
 
 use std::path::Path;
 
-use burn_bayes_data::{BadRows, CsvReader, Task};
+use burn_bayes_data::{BadRows, CsvReader, FarValues, Task};
 
 use crate::distinct::distinct;
 use crate::error::Result;
@@ -124,6 +124,8 @@ pub struct Piece {
     pub rows: usize,
     /// Number of rows left out because of missing values.
     pub left_out: usize,
+    /// Numbers far from the training rows, by column.
+    pub far: Vec<FarValues>,
 }
 
 /// The rows of a file, in chunks.
@@ -188,6 +190,7 @@ impl Pieces<'_> {
             table: predicted.after(places, copied.collect())?,
             rows: table.rows(),
             left_out: table.rows() - piece.rows.len(),
+            far: piece.far,
         }))
     }
 }

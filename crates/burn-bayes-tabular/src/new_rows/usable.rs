@@ -1,6 +1,6 @@
 //! Rows without targets: which can be predicted, and why the others cannot.
 
-use burn_bayes_data::{DataError, Features, Table};
+use burn_bayes_data::{DataError, FarValues, Features, Table};
 
 use crate::error::{Result, TabularError};
 use crate::rows::usable_rows;
@@ -28,6 +28,8 @@ pub(crate) struct NewRows {
     pub(crate) features: Features,
     /// Why each of `rows` cannot be predicted.
     pub(crate) problems: Vec<Option<String>>,
+    /// Numbers of the predictable rows that are far from the training rows.
+    pub(crate) far: Vec<FarValues>,
 }
 
 impl NewRows {
@@ -55,7 +57,9 @@ impl NewRows {
                 None => predicted.push(place),
             }
         }
+        let far = predicted.iter().map(|&place: &usize| rows[place]);
         Ok(Self {
+            far: run.preprocessor.far_values(table, far)?,
             rows,
             predicted,
             features: usable.features,

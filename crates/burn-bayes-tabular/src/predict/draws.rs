@@ -1,6 +1,6 @@
 //! Predictions under draws of the weights.
 
-use burn_bayes::eval::{DrawProbabilities, GaussianMixture, NoisePrecision, PoissonMixture};
+use burn_bayes::eval::{CountMixture, DrawProbabilities, GaussianMixture, NoisePrecision};
 
 use super::{Moments, NumberMixture};
 use crate::error::{Result, TabularError};
@@ -47,13 +47,27 @@ pub struct DrawPredictions<K> {
 /// Class probabilities, with the names of the classes.
 pub type ClassPredictions = DrawPredictions<Vec<String>>;
 
-/// Means on the target's own scale, with the observation noise.
-pub type RealPredictions = DrawPredictions<NoiseDeviations>;
+/// Means of numbers or of their logarithms, with the observation noise.
+pub type RealPredictions = DrawPredictions<NumberNoise>;
 
-/// Rates of Poisson distributions.
-pub type CountPredictions = DrawPredictions<()>;
+/// Mean counts, with their dispersions.
+pub type CountPredictions = DrawPredictions<Dispersions>;
 
-/// Standard deviations of observation noise, on the target's own scale.
+/// The observation noise of numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NumberNoise {
+    /// Its standard deviations.
+    pub deviations: NoiseDeviations,
+    /// Whether means and deviations are those of the logarithms.
+    pub is_of_logarithms: bool,
+}
+
+/// The dispersions α of counts of variance μ + α μ², one for every draw and row, `[draws, rows]`, row-major; none for
+/// Poisson distributions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dispersions(pub Vec<f64>);
+
+/// Standard deviations of observation noise, in the unit of the means.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NoiseDeviations {
     /// One for all predictions of each member of an ensemble; for a single model, one.
@@ -63,9 +77,19 @@ pub enum NoiseDeviations {
 }
 
 /// The same for all predictions of a single model.
-impl From<f64> for NoiseDeviations {
+impl From<f64> for NumberNoise {
     fn from(deviation: f64) -> Self {
-        Self::PerMember(vec![deviation])
+        NoiseDeviations::PerMember(vec![deviation]).into()
+    }
+}
+
+/// Of numbers themselves.
+impl From<NoiseDeviations> for NumberNoise {
+    fn from(deviations: NoiseDeviations) -> Self {
+        Self {
+            deviations,
+            is_of_logarithms: false,
+        }
     }
 }
 
@@ -99,13 +123,37 @@ impl Kind for Vec<String> {
     }
 }
 
-impl Kind for () {}
+impl Kind for Dispersions {
+    fn append(&mut self, mut member: Self) {
+        self.0.append(&mut member.0);
+    }
 
-impl Kind for NoiseDeviations {
+    fn selected(&self, _member: Option<usize>, select: impl Fn(&[f64]) -> Vec<f64>) -> Self {
+        match self.0.is_empty() {
+            true => Self::default(),
+            false => Self(select(&self.0)),
+        }
+    }
+
+    fn joined(
+        parts: &[(Vec<usize>, CountPredictions)],
+        scatter: impl Fn(&[Vec<f64>]) -> Vec<f64>,
+    ) -> Self {
+        let dispersions = parts.iter().map(|(_, part)| part.kind.0.clone());
+        let dispersions: Vec<_> = dispersions.collect();
+        match dispersions.iter().all(Vec::is_empty) {
+            true => Self::default(),
+            false => Self(scatter(&dispersions)),
+        }
+    }
+}
+
+impl Kind for NumberNoise {
     fn append(&mut self, member: Self) {
-        match (self, member) {
-            (Self::PerMember(joined), Self::PerMember(mut member))
-            | (Self::PerPrediction(joined), Self::PerPrediction(mut member)) => {
+        use NoiseDeviations::{PerMember, PerPrediction};
+        match (&mut self.deviations, member.deviations) {
+            (PerMember(joined), PerMember(mut member))
+            | (PerPrediction(joined), PerPrediction(mut member)) => {
                 joined.append(&mut member);
             }
             _ => unreachable!("all members have the same likelihood"),
@@ -113,12 +161,14 @@ impl Kind for NoiseDeviations {
     }
 
     fn selected(&self, member: Option<usize>, select: impl Fn(&[f64]) -> Vec<f64>) -> Self {
-        match (self, member) {
-            (Self::PerPrediction(deviations), _) => Self::PerPrediction(select(deviations)),
-            (Self::PerMember(deviations), Some(member)) => {
-                Self::PerMember(vec![deviations[member]])
-            }
-            (per_member, None) => per_member.clone(),
+        use NoiseDeviations::{PerMember, PerPrediction};
+        Self {
+            deviations: match (&self.deviations, member) {
+                (PerPrediction(deviations), _) => PerPrediction(select(deviations)),
+                (PerMember(deviations), Some(member)) => PerMember(vec![deviations[member]]),
+                (per_member, None) => per_member.clone(),
+            },
+            ..*self
         }
     }
 
@@ -127,7 +177,10 @@ impl Kind for NoiseDeviations {
         scatter: impl Fn(&[Vec<f64>]) -> Vec<f64>,
     ) -> Self {
         let noise = parts.iter().map(|(_, part)| part.noise_of_predictions());
-        Self::PerPrediction(scatter(&noise.collect::<Vec<_>>()))
+        Self {
+            deviations: NoiseDeviations::PerPrediction(scatter(&noise.collect::<Vec<_>>())),
+            is_of_logarithms: parts[0].1.kind.is_of_logarithms,
+        }
     }
 }
 
@@ -294,8 +347,8 @@ impl Predictions {
         }
         match target {
             Target::Classes(classes) => Self::Classes(none(classes.clone())),
-            Target::Real(_) => Self::Reals(none(NoiseDeviations::PerPrediction(Vec::new()))),
-            Target::Counts { .. } => Self::Counts(none(())),
+            Target::Real(_) => Self::Reals(none(NoiseDeviations::PerPrediction(Vec::new()).into())),
+            Target::Counts { .. } => Self::Counts(none(Dispersions::default())),
             Target::Several(targets) => {
                 let none = |(name, target): &(String, Target)| TargetPredictions {
                     name: name.clone(),
@@ -333,7 +386,7 @@ impl Predictions {
     pub(crate) fn mixture(&self) -> Result<Option<NumberMixture<'_>>> {
         Ok(match self {
             Self::Reals(all) => Some(NumberMixture::Gaussian(all.checked()?)),
-            Self::Counts(all) => Some(NumberMixture::Poisson(all.checked()?)),
+            Self::Counts(all) => Some(NumberMixture::Counts(all.checked()?)),
             Self::Classes(_) | Self::Several(_) => None,
         })
     }
@@ -417,16 +470,20 @@ impl ClassPredictions {
 }
 
 impl CountPredictions {
-    /// The predictive mixture of Poisson distributions for each row, checked, for the computation of scores.
-    pub fn checked(&self) -> Result<PoissonMixture<'_>> {
-        Ok(PoissonMixture::new(&self.values, self.draws, self.rows())?)
+    /// The predictive mixture for each row, checked, for the computation of scores.
+    pub fn checked(&self) -> Result<CountMixture<'_>> {
+        let mixture = CountMixture::new(&self.values, self.draws, self.rows())?;
+        Ok(match self.kind.0.as_slice() {
+            [] => mixture,
+            dispersions => mixture.with_dispersions(dispersions)?,
+        })
     }
 }
 
 impl RealPredictions {
     /// The standard deviation of the noise of every draw and row.
     pub(crate) fn noise_of_predictions(&self) -> Vec<f64> {
-        match &self.kind {
+        match &self.kind.deviations {
             NoiseDeviations::PerPrediction(deviations) => deviations.clone(),
             NoiseDeviations::PerMember(deviations) => members_of_draws(&self.members)
                 .flat_map(|member| std::iter::repeat_n(deviations[member], self.rows()))
@@ -434,9 +491,10 @@ impl RealPredictions {
         }
     }
 
-    /// The standard deviation of the noise, its root mean square over draws and rows.
+    /// The standard deviation of the noise, its root mean square over draws and rows; that of the logarithms, if these are
+    /// predicted.
     pub fn noise_deviation(&self) -> f64 {
-        let mean_square = match &self.kind {
+        let mean_square = match &self.kind.deviations {
             NoiseDeviations::PerMember(deviations) => match **deviations {
                 [deviation] => return deviation,
                 _ => {
@@ -454,14 +512,21 @@ impl RealPredictions {
         mean_square.sqrt()
     }
 
-    /// The predictive mixture of Gaussians for each row, checked, for the computation of scores.
+    /// Those of the logarithms of positive numbers.
+    #[must_use]
+    pub fn of_logarithms(mut self) -> Self {
+        self.kind.is_of_logarithms = true;
+        self
+    }
+
+    /// The predictive mixture for each row, checked, for the computation of scores.
     pub fn checked(&self) -> Result<GaussianMixture<'_>> {
         let (NoiseDeviations::PerMember(deviations) | NoiseDeviations::PerPrediction(deviations)) =
-            &self.kind;
+            &self.kind.deviations;
         let precisions = deviations.iter().map(|deviation| deviation.powi(-2));
         let precisions: Vec<f64> = precisions.collect();
         let per_draw: Vec<f64>;
-        let noise = match (&self.kind, &precisions[..]) {
+        let noise = match (&self.kind.deviations, &precisions[..]) {
             (NoiseDeviations::PerPrediction(_), _) => NoisePrecision::PerPrediction(&precisions),
             (NoiseDeviations::PerMember(_), &[precision]) => NoisePrecision::Shared(precision),
             (NoiseDeviations::PerMember(_), _) => {
@@ -471,11 +536,10 @@ impl RealPredictions {
                 NoisePrecision::PerDraw(&per_draw)
             }
         };
-        Ok(GaussianMixture::new(
-            &self.values,
-            self.draws,
-            self.rows(),
-            noise,
-        )?)
+        let mixture = GaussianMixture::new(&self.values, self.draws, self.rows(), noise)?;
+        Ok(match self.kind.is_of_logarithms {
+            true => mixture.exponentiated()?,
+            false => mixture,
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! The distributions of predicted numbers and counts.
 
 use burn_bayes::eval::{
-    GaussianMixture, MemberDisagreement, PoissonMixture, PredictionIntervals, TargetedCounts,
+    CountMixture, GaussianMixture, MemberDisagreement, PredictionIntervals, TargetedCounts,
     TargetedMixture, log_densities, log_probabilities, quantiles,
 };
 
@@ -13,21 +13,21 @@ pub(crate) enum NumberMixture<'a> {
     /// Of numbers.
     Gaussian(GaussianMixture<'a>),
     /// Of counts.
-    Poisson(PoissonMixture<'a>),
+    Counts(CountMixture<'a>),
 }
 
 impl NumberMixture<'_> {
     pub(crate) fn mean(&self) -> Vec<f64> {
         match self {
             Self::Gaussian(mixture) => mixture.mean(),
-            Self::Poisson(mixture) => mixture.mean(),
+            Self::Counts(mixture) => mixture.mean(),
         }
     }
 
     pub(crate) fn moments(&self) -> Moments {
         let (variance, variance_between_draws) = match self {
             Self::Gaussian(mixture) => (mixture.variance(), mixture.variance_between_draws()),
-            Self::Poisson(mixture) => (mixture.variance(), mixture.variance_between_draws()),
+            Self::Counts(mixture) => (mixture.variance(), mixture.variance_between_draws()),
         };
         Moments {
             mean: self.mean(),
@@ -39,14 +39,14 @@ impl NumberMixture<'_> {
     pub(crate) fn quantiles(&self, level: f64) -> Result<Vec<f64>> {
         Ok(match self {
             Self::Gaussian(mixture) => quantiles(mixture, level)?,
-            Self::Poisson(mixture) => mixture.quantiles(level)?,
+            Self::Counts(mixture) => mixture.quantiles(level)?,
         })
     }
 
     pub(crate) fn central_intervals(&self, level: f64) -> Result<PredictionIntervals<'static>> {
         Ok(match self {
             Self::Gaussian(mixture) => PredictionIntervals::central(mixture, level)?,
-            Self::Poisson(mixture) => mixture.central_intervals(level)?,
+            Self::Counts(mixture) => mixture.central_intervals(level)?,
         })
     }
 
@@ -54,7 +54,7 @@ impl NumberMixture<'_> {
     pub(crate) fn costs(&self, targets: &[f64]) -> Result<Vec<f64>> {
         let logarithms = match self {
             Self::Gaussian(mixture) => log_densities(&TargetedMixture::new(mixture, targets)?),
-            Self::Poisson(mixture) => log_probabilities(&TargetedCounts::new(mixture, targets)?),
+            Self::Counts(mixture) => log_probabilities(&TargetedCounts::new(mixture, targets)?),
         };
         Ok(logarithms.into_iter().map(|log| -log).collect())
     }
@@ -63,7 +63,7 @@ impl NumberMixture<'_> {
     pub(crate) fn parts(&self, members: &[usize]) -> Result<MemberDisagreement> {
         Ok(match self {
             Self::Gaussian(mixture) => MemberDisagreement::of_means(mixture, members)?,
-            Self::Poisson(mixture) => MemberDisagreement::of_rates(mixture, members)?,
+            Self::Counts(mixture) => MemberDisagreement::of_rates(mixture, members)?,
         })
     }
 }

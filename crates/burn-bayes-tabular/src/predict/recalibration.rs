@@ -9,7 +9,9 @@ use burn_bayes::eval::{
 use burn_bayes_data::{Split, Targets};
 use serde::{Deserialize, Serialize};
 
-use super::{ClassPredictions, NoiseDeviations, Predictions, RealPredictions, mismatched};
+use super::{
+    ClassPredictions, NoiseDeviations, NumberNoise, Predictions, RealPredictions, mismatched,
+};
 use crate::error::Result;
 
 /// A fitted recalibration.
@@ -21,7 +23,7 @@ pub enum Recalibration {
         /// T, above 1 if the fit is overconfident.
         temperature: f64,
     },
-    /// The mixture of every row, scaled around its mean.
+    /// The mixture of every row, of logarithms if these are predicted, scaled around its mean.
     Variance {
         /// The factor of the standard deviations, above 1 if the fit is overconfident.
         deviation_factor: f64,
@@ -87,13 +89,16 @@ impl Recalibration {
                 };
                 Ok(Predictions::Reals(RealPredictions {
                     values,
-                    kind: match predictions.kind {
-                        NoiseDeviations::PerMember(deviations) => {
-                            NoiseDeviations::PerMember(scaled(deviations))
-                        }
-                        NoiseDeviations::PerPrediction(deviations) => {
-                            NoiseDeviations::PerPrediction(scaled(deviations))
-                        }
+                    kind: NumberNoise {
+                        deviations: match predictions.kind.deviations {
+                            NoiseDeviations::PerMember(deviations) => {
+                                NoiseDeviations::PerMember(scaled(deviations))
+                            }
+                            NoiseDeviations::PerPrediction(deviations) => {
+                                NoiseDeviations::PerPrediction(scaled(deviations))
+                            }
+                        },
+                        ..predictions.kind
                     },
                     ..predictions
                 }))
@@ -144,7 +149,7 @@ mod tests {
 
     fn reals(noise: NoiseDeviations) -> Predictions {
         Predictions::Reals(RealPredictions {
-            kind: noise,
+            kind: noise.into(),
             draws: 2,
             members: vec![1, 1],
             values: vec![1.0, 4.0, 3.0, 4.0],
@@ -173,7 +178,10 @@ mod tests {
             panic!("numbers");
         };
         assert_eq!(found.values, [0.0, 4.0, 4.0, 4.0]);
-        assert_eq!(found.kind, NoiseDeviations::PerMember(vec![2.0, 6.0]));
+        assert_eq!(
+            found.kind.deviations,
+            NoiseDeviations::PerMember(vec![2.0, 6.0])
+        );
         let noise = NoiseDeviations::PerPrediction(vec![1.0, 2.0, 3.0, 4.0]);
         let (before, after) = (reals(noise.clone()), map.apply(reals(noise)).unwrap());
         let (Predictions::Reals(before), Predictions::Reals(after)) = (before, after) else {

@@ -293,16 +293,6 @@ pub(crate) fn range_from_zero(values: impl IntoIterator<Item = f64>) -> (f64, f6
     (0.0, if highest > 0.0 { 1.06 * highest } else { 1.0 })
 }
 
-/// At most `count` evenly spaced indices below `length`, including both ends.
-pub(crate) fn spread(length: usize, count: usize) -> Vec<usize> {
-    if length <= count {
-        return (0..length).collect();
-    }
-    (0..count)
-        .map(|index| index * (length - 1) / (count - 1))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,12 +311,6 @@ mod tests {
             }
         }
         assert_eq!(range_of([0.0, 10.0]), (-0.5, 10.5));
-    }
-
-    #[test]
-    fn spread_indices_keep_both_ends() {
-        assert_eq!(spread(3, 5), [0, 1, 2]);
-        assert_eq!(spread(101, 5), [0, 25, 50, 75, 100]);
     }
 
     #[test]

@@ -14,7 +14,6 @@ mod page;
 pub(crate) mod palette;
 mod posterior;
 mod regression;
-mod relevance;
 mod row_tables;
 pub(crate) mod section;
 mod side_by_side;

@@ -3,11 +3,11 @@
 use burn_bayes::eval::{LabelledProbabilities, log_losses, predictive_entropy};
 use burn_bayes_data::Column;
 
-use super::relevance::by_relevance;
 use super::section::{Section, Table};
 use crate::error::Result;
 use crate::order::by_cost;
 use crate::predict::Moments;
+use crate::relevance::by_relevance;
 use crate::rows::RowInputs;
 use crate::text::{number, shortened};
 

@@ -3,10 +3,11 @@
 use plotters::prelude::{Circle, PathElement};
 use plotters::style::Color;
 
-use super::chart::{Axis, Figure, Key, SIZE, Sign, keys, line, plane, range_of, spread};
+use super::chart::{Axis, Figure, Key, SIZE, Sign, keys, line, plane, range_of};
 use super::palette::SERIES;
 use super::section::Section;
 use crate::error::Result;
+use crate::order::spread;
 use crate::text::{sentence, tick, whole};
 
 /// A quantity recorded at every epoch.

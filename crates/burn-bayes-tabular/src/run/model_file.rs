@@ -18,7 +18,7 @@ use crate::groups::GroupRule;
 use crate::predict::Recalibration;
 
 /// The format of a run's files.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 
 /// Everything after the first line.
 #[derive(Debug, Deserialize, Serialize)]

@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
     use crate::engine::Unobserved;
-    use crate::predict::{ClassPredictions, NoiseDeviations, RealPredictions};
+    use crate::predict::{ClassPredictions, NoiseDeviations, NumberNoise, RealPredictions};
     use crate::random::generator;
     use crate::rows::{SplitTable, read_table};
     use crate::run::{FolderFit, Run, RunFolder, Start};
@@ -225,7 +225,11 @@ mod tests {
     fn noise(found: &CrossFitted) -> &[f64] {
         match &found.predictions {
             Predictions::Reals(RealPredictions {
-                kind: NoiseDeviations::PerPrediction(noise),
+                kind:
+                    NumberNoise {
+                        deviations: NoiseDeviations::PerPrediction(noise),
+                        ..
+                    },
                 ..
             }) => noise,
             other => panic!("{other:?}"),

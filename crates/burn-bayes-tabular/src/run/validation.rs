@@ -80,7 +80,7 @@ pub(super) fn validate(
         scores: Scores::of_positive(predictions, &targets, intervals, positive)?,
         assessment: assessment
             .with_baselines(baselines, diverged.is_some())
-            .with_calibration(CalibrationTest::of(predictions, &targets)?),
+            .with_calibration(CalibrationTest::of(predictions, &targets, &inputs.columns)?),
         recalibration: cross_fitted
             .as_ref()
             .map(|cross_fitted| cross_fitted.scores),

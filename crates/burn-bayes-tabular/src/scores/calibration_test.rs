@@ -1,100 +1,113 @@
 //! A test of whether held-out rows come as predicted.
 
 use burn_bayes::eval::{
-    LabelledProbabilities, PitUniformity, TargetedCounts, TargetedMixture, pit_values,
+    Bounded, LabelledProbabilities, PitUniformity, TargetedCounts, TargetedMixture, pit_values,
     randomised_pit_values, subgroup_calibration,
 };
-use burn_bayes_data::Targets;
+use burn_bayes_data::{Column, Targets};
 use serde::Serialize;
 
 use super::Verdict;
 use super::divergence::FEWEST_ROWS;
 use crate::error::Result;
+use crate::groups::shown;
 use crate::predict::{Predictions, mismatched};
+use crate::relevance::{by_relevance, groups};
 use crate::text::number;
 
-/// The level of the test: one of a hundred calibrated fits does not pass it.
+/// The level of each test: one of a hundred calibrated fits does not pass it.
 const LEVEL: f64 = 0.01;
+/// Inputs whose groups are tested, those that explain most of the variation of the predictions.
+const INPUTS: usize = 3;
+/// Fewer rows of a group say too little.
+const FEWEST_OF_GROUP: usize = 20;
 /// The seed of the randomised PIT of counts.
 const SEED: u64 = 0;
 
 /// Whether held-out rows come as predicted: for numbers, whether their probability integral transforms (PIT) are uniform;
 /// for classes, whether the accuracy is the mean confidence.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CalibrationTest {
     /// The p-value; of several targets the least, times their number.
     pub p_value: f64,
+    /// The group of rows that come least as predicted, by the quartiles or categories of the most relevant inputs; null
+    /// without groups of at least 20 rows.
+    pub by_input: Option<GroupTest>,
     #[serde(skip)]
     is_of_classes: bool,
 }
 
+/// The test of a group of rows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupTest {
+    /// The input.
+    pub input: String,
+    /// Its quartile or category.
+    pub group: String,
+    /// The least p-value of all groups, times their number.
+    pub p_value: f64,
+}
+
 impl CalibrationTest {
-    /// The test of predictions; `None` for too few rows.
+    /// The test of predictions of rows with these inputs; `None` for too few rows.
     ///
     /// # Errors
     /// If predictions and targets do not match, or a prediction is not finite.
-    pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Option<Self>> {
-        if targets.len() < FEWEST_ROWS {
+    pub(crate) fn of(
+        predictions: &Predictions,
+        targets: &Targets,
+        inputs: &[Column],
+    ) -> Result<Option<Self>> {
+        let Some((p_value, is_of_classes)) = tested(predictions, targets)? else {
             return Ok(None);
-        }
-        let of_pit = |pit: &[f64]| -> Result<Self> {
-            Ok(Self {
-                p_value: PitUniformity::new(pit)?.simultaneous_p_value,
-                is_of_classes: false,
-            })
         };
-        Ok(Some(match (predictions, targets) {
-            (Predictions::Reals(predictions), Targets::Real(targets)) => {
-                let mixture = predictions.checked()?;
-                of_pit(&pit_values(&TargetedMixture::new(&mixture, targets)?))?
-            }
-            (Predictions::Counts(predictions), Targets::Real(counts)) => {
-                let mixture = predictions.checked()?;
-                let targeted = TargetedCounts::new(&mixture, counts)?;
-                of_pit(&randomised_pit_values(&targeted, SEED))?
-            }
-            (Predictions::Classes(predictions), Targets::Classes(labels)) => {
-                let average = predictions.checked()?.average();
-                let labelled = LabelledProbabilities::new(&average, labels)?;
-                let groups = subgroup_calibration(&labelled, &vec![0; labels.len()])?;
-                Self {
-                    p_value: groups.first().map_or(1.0, |group| group.p_value),
-                    is_of_classes: true,
-                }
-            }
-            (Predictions::Several(predictions), Targets::Several(targets)) => {
-                let count = targets.len() as f64;
-                let tests = predictions.iter().zip(targets);
-                let tests = tests.map(|(one, targets)| Self::of(&one.predictions, targets));
-                let tests = tests.collect::<Result<Vec<_>>>()?;
-                let least = tests
-                    .into_iter()
-                    .flatten()
-                    .min_by(|a, b| a.p_value.total_cmp(&b.p_value));
-                return Ok(least.map(|least| Self {
-                    p_value: (count * least.p_value).min(1.0),
-                    ..least
-                }));
-            }
-            _ => return Err(mismatched(predictions)),
+        Ok(Some(Self {
+            p_value,
+            by_input: by_input(predictions, targets, inputs)?,
+            is_of_classes,
         }))
     }
 
     /// What the test says against a fit, if anything.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
-        (self.p_value < LEVEL).then_some(Verdict::LookCloser)
+        let of_groups = self.by_input.as_ref().map(|found| found.p_value);
+        let least = of_groups.map_or(self.p_value, |of_groups| of_groups.at_most(self.p_value));
+        (least < LEVEL).then_some(Verdict::LookCloser)
     }
 
     /// What was found, without a capital letter and a full stop.
     pub(crate) fn finding(&self) -> String {
         let p_value = number(self.p_value);
-        match (self.verdict(), self.is_of_classes) {
-            (None, _) => format!("the held-out rows come as predicted (p-value {p_value})"),
-            (Some(_), true) => format!(
+        let worst = self.by_input.as_ref();
+        let worst = worst.filter(|found| found.p_value < LEVEL && found.p_value < self.p_value);
+        match (self.verdict(), worst, self.is_of_classes) {
+            (None, ..) => format!("the held-out rows come as predicted (p-value {p_value})"),
+            (
+                Some(_),
+                Some(GroupTest {
+                    input,
+                    group,
+                    p_value,
+                }),
+                is_of_classes,
+            ) => {
+                let (test, cure) = match is_of_classes {
+                    true => (
+                        "accuracy and confidence differ",
+                        "the report has the calibration of every class",
+                    ),
+                    false => ("PIT test", "the report has the coverage of every group"),
+                };
+                format!(
+                    "the held-out rows whose `{input}` is {group} do not come as predicted ({test}, p-value {}); {cure}",
+                    number(*p_value)
+                )
+            }
+            (Some(_), None, true) => format!(
                 "the accuracy on the held-out rows is not the mean confidence (p-value {p_value}); `--recalibrate \
                  temperature` corrects it"
             ),
-            (Some(_), false) => format!(
+            (Some(_), None, false) => format!(
                 "the held-out rows do not come as predicted (PIT test, p-value {p_value}); its histogram in the report shows \
                  how, and another `--likelihood` may suit them"
             ),
@@ -102,12 +115,96 @@ impl CalibrationTest {
     }
 }
 
+/// The least p-value of the groups by the most relevant inputs.
+fn by_input(
+    predictions: &Predictions,
+    targets: &Targets,
+    inputs: &[Column],
+) -> Result<Option<GroupTest>> {
+    let all: Vec<usize> = (0..targets.len()).collect();
+    let relevant = match predictions {
+        Predictions::Several(_) => Vec::new(),
+        Predictions::Classes(found) => by_relevance(inputs, found.checked()?.average().values())?,
+        _ => by_relevance(inputs, &predictions.numbers()?.mean())?,
+    };
+    let (mut least, mut tests): (Option<GroupTest>, f64) = (None, 0.0);
+    for input in relevant.into_iter().take(INPUTS) {
+        let groups = groups(&inputs[input], &all)?;
+        for (group, name) in groups.names.iter().enumerate() {
+            let rows: Vec<usize> = all
+                .iter()
+                .copied()
+                .filter(|&row| groups.of_rows[row] == group)
+                .collect();
+            if rows.len() < FEWEST_OF_GROUP {
+                continue;
+            }
+            let found = tested(&predictions.of_rows(&rows), &targets.select(&rows))?;
+            let Some((p_value, _)) = found else { continue };
+            tests += 1.0;
+            if least.as_ref().is_none_or(|least| p_value < least.p_value) {
+                least = Some(GroupTest {
+                    input: groups.by.clone(),
+                    group: shown(name.as_deref()).to_string(),
+                    p_value,
+                });
+            }
+        }
+    }
+    Ok(least.map(|least| GroupTest {
+        p_value: (tests * least.p_value).at_most(1.0),
+        ..least
+    }))
+}
+
+/// The p-value of predictions, and whether they are of classes; `None` for too few rows.
+fn tested(predictions: &Predictions, targets: &Targets) -> Result<Option<(f64, bool)>> {
+    if targets.len() < FEWEST_ROWS {
+        return Ok(None);
+    }
+    let of_pit = |pit: &[f64]| -> Result<(f64, bool)> {
+        Ok((PitUniformity::new(pit)?.simultaneous_p_value, false))
+    };
+    Ok(Some(match (predictions, targets) {
+        (Predictions::Reals(predictions), Targets::Real(targets)) => {
+            let mixture = predictions.checked()?;
+            of_pit(&pit_values(&TargetedMixture::new(&mixture, targets)?))?
+        }
+        (Predictions::Counts(predictions), Targets::Real(counts)) => {
+            let mixture = predictions.checked()?;
+            let targeted = TargetedCounts::new(&mixture, counts)?;
+            of_pit(&randomised_pit_values(&targeted, SEED))?
+        }
+        (Predictions::Classes(predictions), Targets::Classes(labels)) => {
+            let average = predictions.checked()?.average();
+            let labelled = LabelledProbabilities::new(&average, labels)?;
+            let groups = subgroup_calibration(&labelled, &vec![0; labels.len()])?;
+            (groups.first().map_or(1.0, |group| group.p_value), true)
+        }
+        (Predictions::Several(predictions), Targets::Several(targets)) => {
+            let count = targets.len() as f64;
+            let tests = predictions.iter().zip(targets);
+            let tests = tests.map(|(one, targets)| tested(&one.predictions, targets));
+            let tests = tests.collect::<Result<Vec<_>>>()?;
+            let least = tests
+                .into_iter()
+                .flatten()
+                .min_by(|a, b| a.0.total_cmp(&b.0));
+            return Ok(least
+                .map(|(p_value, is_of_classes)| ((count * p_value).at_most(1.0), is_of_classes)));
+        }
+        _ => return Err(mismatched(predictions)),
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use burn_bayes::Noise;
 
     use super::*;
-    use crate::predict::{ClassPredictions, CountPredictions, NoiseDeviations, RealPredictions};
+    use crate::predict::{
+        ClassPredictions, CountPredictions, Dispersions, NoiseDeviations, RealPredictions,
+    };
 
     const ROWS: usize = 400;
 
@@ -117,7 +214,7 @@ mod tests {
     }
 
     fn verdict(predictions: Predictions, targets: Targets) -> Option<Verdict> {
-        let test = CalibrationTest::of(&predictions, &targets).unwrap();
+        let test = CalibrationTest::of(&predictions, &targets, &[]).unwrap();
         test.unwrap().verdict()
     }
 
@@ -141,7 +238,7 @@ mod tests {
         let counts = counts.iter().flat_map(|&(count, times)| vec![count; times]);
         let counts: Vec<f64> = counts.collect();
         let of_rate = |rate: f64| {
-            let predictions = CountPredictions::new((), 1, vec![rate; ROWS]);
+            let predictions = CountPredictions::new(Dispersions::default(), 1, vec![rate; ROWS]);
             verdict(
                 Predictions::Counts(predictions),
                 Targets::Real(counts.clone()),
@@ -169,12 +266,50 @@ mod tests {
         }
     }
 
+    /// Targets are too low where x is negative, and too high elsewhere: together they come as predicted.
+    #[test]
+    fn rows_of_one_quarter_of_an_input_are_tested_on_their_own() {
+        let x: Vec<f64> = (0..ROWS).map(|row| (row % 40) as f64 - 19.5).collect();
+        let targets = x.iter().zip(normals());
+        let targets = targets
+            .map(|(x, normal)| 0.5 * x.signum() + normal)
+            .collect();
+        let means = x.iter().map(|x| 1e-3 * x).collect();
+        let noise = NoiseDeviations::PerMember(vec![1.25_f64.sqrt()]);
+        let predictions = Predictions::Reals(RealPredictions::new(noise, 1, means));
+        let inputs = [Column::numbers("x", x)];
+        let test = CalibrationTest::of(&predictions, &Targets::Real(targets), &inputs);
+        let test = test.unwrap().unwrap();
+        assert!(test.p_value > 0.05, "{test:?}");
+        assert_eq!(test.verdict(), Some(Verdict::LookCloser), "{test:?}");
+        assert!(
+            test.finding().contains("whose `x` is"),
+            "{}",
+            test.finding()
+        );
+        let calibrated = |seed: u64| {
+            let x: Vec<f64> = (0..ROWS).map(|row| (row % 40) as f64).collect();
+            let means: Vec<f64> = x.iter().map(|x| 0.3 * x).collect();
+            let normals = Noise::new(seed).latent(ROWS).into_iter().map(f64::from);
+            let targets = means
+                .iter()
+                .zip(normals)
+                .map(|(mean, normal)| mean + normal);
+            let targets = Targets::Real(targets.collect());
+            let predictions = Predictions::Reals(RealPredictions::new(1.0, 1, means));
+            let test = CalibrationTest::of(&predictions, &targets, &[Column::numbers("x", x)]);
+            test.unwrap().unwrap().verdict().is_some()
+        };
+        // At most two of a hundred do not pass.
+        assert!((10..60).filter(|&seed| calibrated(seed)).count() <= 4);
+    }
+
     #[test]
     fn a_few_rows_are_not_tested() {
         let noise = NoiseDeviations::PerMember(vec![1.0]);
         let predictions = RealPredictions::new(noise, 1, vec![9.0; 3]);
         let targets = Targets::Real(vec![0.0; 3]);
-        let test = CalibrationTest::of(&Predictions::Reals(predictions), &targets);
+        let test = CalibrationTest::of(&Predictions::Reals(predictions), &targets, &[]);
         assert_eq!(test.unwrap(), None);
     }
 }

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::predict::{
-    ClassPredictions, CountPredictions, Predictions, RealPredictions, TargetPredictions,
+    ClassPredictions, CountPredictions, Dispersions, Predictions, RealPredictions,
+    TargetPredictions,
 };
 use crate::rows::{Target, TrainingSet};
 
@@ -19,6 +20,8 @@ pub(crate) enum Constant {
     Rate(f64),
     /// A Gaussian with their mean and standard deviation.
     Gaussian { mean: f64, deviation: f64 },
+    /// A log-normal distribution with those of their logarithms.
+    LogNormal { mean: f64, deviation: f64 },
     /// Those of several targets.
     Several(Vec<Self>),
 }
@@ -47,9 +50,10 @@ impl Constant {
     }
 
     fn gaussian(scale: ColumnScale) -> Self {
-        Self::Gaussian {
-            mean: scale.centre,
-            deviation: scale.spread,
+        let (mean, deviation) = (scale.centre, scale.spread);
+        match scale.is_logarithmic {
+            true => Self::LogNormal { mean, deviation },
+            false => Self::Gaussian { mean, deviation },
         }
     }
 
@@ -59,8 +63,13 @@ impl Constant {
             Self::Gaussian { mean, deviation } => {
                 Predictions::Reals(RealPredictions::new(*deviation, 1, vec![*mean; rows]))
             }
+            Self::LogNormal { mean, deviation } => {
+                let logarithms = RealPredictions::new(*deviation, 1, vec![*mean; rows]);
+                Predictions::Reals(logarithms.of_logarithms())
+            }
             Self::Rate(rate) => {
-                Predictions::Counts(CountPredictions::new((), 1, vec![*rate; rows]))
+                let dispersions = Dispersions::default();
+                Predictions::Counts(CountPredictions::new(dispersions, 1, vec![*rate; rows]))
             }
             Self::Frequencies(frequencies) => Predictions::Classes(ClassPredictions::new(
                 match target {

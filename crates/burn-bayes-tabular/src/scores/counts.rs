@@ -1,7 +1,7 @@
 //! Scores of predicted counts: one mixture of Poisson distributions per row.
 
 use burn_bayes::eval::{
-    MemberDisagreement, PoissonMixture, QuantileCalibration, TargetedCounts, log_probabilities,
+    CountMixture, MemberDisagreement, QuantileCalibration, TargetedCounts, log_probabilities,
     poisson_deviances, randomised_pit_values,
 };
 use rayon::prelude::*;
@@ -95,7 +95,7 @@ impl CountScores {
 
 fn count_coverage(
     level: f64,
-    mixture: &PoissonMixture<'_>,
+    mixture: &CountMixture<'_>,
     counts: &[f64],
     intervals: Intervals,
 ) -> Result<CoverageScores> {
@@ -112,6 +112,7 @@ mod tests {
     use burn_bayes_data::Targets;
 
     use super::*;
+    use crate::predict::Dispersions;
     use crate::predict::Predictions;
     use crate::scores::Scores;
 
@@ -119,7 +120,7 @@ mod tests {
     fn two_draws_are_scored_as_by_hand() {
         // The mean rates are 2 and 4; the variances between draws 1 and 0.
         let predictions = CountPredictions {
-            kind: (),
+            kind: Dispersions::default(),
             draws: 2,
             members: vec![1, 1],
             values: vec![1.0, 4.0, 3.0, 4.0],
@@ -145,7 +146,8 @@ mod tests {
 
     #[test]
     fn what_is_no_count_is_an_error() {
-        let predictions = Predictions::Counts(CountPredictions::new((), 1, vec![1.0]));
+        let predictions =
+            Predictions::Counts(CountPredictions::new(Dispersions::default(), 1, vec![1.0]));
         let scored = |targets| Scores::of(&predictions, &targets, Intervals::Omitted);
         assert!(scored(Targets::Real(vec![3.0])).is_ok());
         let message = scored(Targets::Real(vec![0.5])).unwrap_err().to_string();

@@ -141,8 +141,10 @@ fn far_off(
     targets: &Targets,
 ) -> Result<Option<Divergence>> {
     match (constant, predictions, targets) {
-        (Predictions::Reals(gaussian), _, _) => {
-            let deviation = gaussian.noise_deviation();
+        (Predictions::Reals(_), _, _) => {
+            let moments = constant.moments()?.unwrap_or_default();
+            let deviation = moments.deviations().first().copied();
+            let deviation = deviation.unwrap_or(f64::INFINITY);
             let rmse = HoldoutScore::of(predictions, targets)?.error;
             let is_far = rmse > DEVIATIONS * deviation;
             Ok(is_far.then_some(Divergence::FarOff { rmse, deviation }))

@@ -44,7 +44,7 @@ mod tests {
         let reals = |members| {
             Predictions::Reals(RealPredictions {
                 // Two rows: the members are at ±1 and at ±2, their draws half a unit around them.
-                kind: NoiseDeviations::PerMember(vec![1.0, 1.0]),
+                kind: NoiseDeviations::PerMember(vec![1.0, 1.0]).into(),
                 draws: 4,
                 members,
                 values: vec![0.5, 1.5, 1.5, 2.5, -1.5, -2.5, -0.5, -1.5],

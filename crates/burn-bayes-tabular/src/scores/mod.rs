@@ -29,7 +29,7 @@ use serde::Serialize;
 pub use baselines::{Baseline, BaselineModel, BaselineScores};
 pub use by_class::ClassScores;
 pub use by_group::{GROUP_LEVELS, GroupCoverage, GroupScores, GroupTaskScores, ScoresByGroup};
-pub use calibration_test::CalibrationTest;
+pub use calibration_test::{CalibrationTest, GroupTest};
 pub use classification::{ClassificationScores, ReferredClasses, ReliabilityBin};
 pub use conformal::{ConformalScores, CoverageByPart, PartCoverage};
 pub(crate) use constant::Constant;

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::member_disagreement::MemberScores;
+use super::score::mean;
 use super::selective::KEPT_FRACTIONS;
 use super::spec::{Lines, ScoreLine, scores};
 use crate::error::Result;
@@ -170,8 +171,17 @@ impl RegressionScores {
             || crps_losses(&targeted),
         );
         let means = mixture.mean();
-        let deviations: Vec<f64> = mixture.variance().into_iter().map(f64::sqrt).collect();
+        let variances = mixture.variance();
+        let deviations: Vec<f64> = variances.iter().map(|variance| variance.sqrt()).collect();
         let uncertainty = mixture.variance_between_draws();
+        let noise_deviation = match predictions.kind.is_of_logarithms {
+            true => {
+                let noise = variances.iter().zip(&uncertainty);
+                let noise: Vec<f64> = noise.map(|(all, between)| all - between).collect();
+                mean(&noise).sqrt()
+            }
+            false => predictions.noise_deviation(),
+        };
         let selective = selective(mixture.draws(), &uncertainty, &squares, intervals)?;
         let [mse, nll, crps] = intervals.of_means([&squares, &costs, &crps]);
         let parts = members(&predictions.members)
@@ -180,7 +190,7 @@ impl RegressionScores {
         Ok(Self {
             rows: mixture.rows(),
             draws: mixture.draws(),
-            noise_deviation: predictions.noise_deviation(),
+            noise_deviation,
             rmse: mse.root(),
             nll,
             crps,

@@ -78,7 +78,7 @@ mod tests {
 
     fn reals(means: &[f64; 4], deviations: [f64; 2]) -> Predictions {
         Predictions::Reals(RealPredictions {
-            kind: NoiseDeviations::PerMember(deviations.to_vec()),
+            kind: NoiseDeviations::PerMember(deviations.to_vec()).into(),
             draws: 2,
             members: vec![1, 1],
             values: means.to_vec(),

@@ -91,12 +91,26 @@ choices! {
         Heteroscedastic = "heteroscedastic",
         /// A count with a Poisson distribution, whose rate the network predicts.
         Poisson = "poisson",
+        /// A count whose variance exceeds its mean, by a dispersion that is learned.
+        NegativeBinomial = "negative-binomial",
         /// One of several classes.
         Categorical = "categorical",
         /// One of several ordered classes.
         Ordinal = "ordinal",
         /// Several labels, each with a probability of its own.
         Bernoulli = "bernoulli",
+    }
+}
+
+choices! {
+    /// What is predicted of a number.
+    TargetScaleName {
+        /// The one of the next two that predicts left-out rows better.
+        Auto = "auto",
+        /// The number itself.
+        Linear = "linear",
+        /// Its logarithm, for numbers above 0 whose errors grow with them.
+        Log = "log",
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use burn_bayes_data::{CsvOptions, PreprocessorConfig, Scaling};
 
 use super::choices::{
-    DecimalName, Delimiter, HeaderName, MissingName, TargetColumns, TaskName, UnseenName, Words,
+    DecimalName, Delimiter, HeaderName, MissingName, TargetColumns, TargetScaleName, TaskName,
+    UnseenName, Words,
 };
 use super::fit::refused;
 use super::table::settings;
@@ -49,6 +50,8 @@ settings! {
         na_values: Words = na_values();
         /// Treatment of categories that do not occur in the training rows.
         unseen: UnseenName = UnseenName::Refuse;
+        /// What is predicted of a number.
+        target_scale: TargetScaleName = TargetScaleName::Auto;
         /// Do not standardise numeric columns and targets to mean 0 and variance 1.
         no_standardize: bool = false;
         /// Fraction of the rows held out for validation; 0 for none.
@@ -99,6 +102,12 @@ impl DataSettings {
                     format!("names `{name}` twice; leave out one of them"),
                 ));
             }
+        }
+        let is_one_number =
+            targets.len() == 1 && self.task.is_none_or(|task| task == TaskName::Regression);
+        if self.target_scale == TargetScaleName::Log && !is_one_number {
+            let problem = "is log, which is for a regression with one target; leave it out";
+            return Err(refused("target_scale", problem));
         }
         match (self.task, targets) {
             (Some(task @ (TaskName::Counts | TaskName::Classification)), [_, _, ..]) => {
@@ -162,6 +171,10 @@ impl DataSettings {
             .with_unseen(self.unseen.into())
             .with_max_categories(self.max_categories)
             .with_class_order(self.class_order.0.iter().cloned());
+        let config = match self.target_scale {
+            TargetScaleName::Log => config.with_logarithmic_targets(),
+            TargetScaleName::Auto | TargetScaleName::Linear => config,
+        };
         Ok(match self.no_standardize {
             true => config
                 .with_scaling(Scaling::Keep)

@@ -35,8 +35,9 @@ settings! {
         /// the number of weights if that is smaller].
         [applies: |row| row.rank == RankRule::Given, method_default: Some(default_rank)]
         rank: usize;
-        /// Number of passes over the training rows, each a step of every chain with mclmc [default: 7000 with mclmc, and
-        /// up to 20000 until its chains agree; otherwise 100, or as many as give 3000 steps if that is more].
+        /// Number of passes over the training rows, each a step of every chain with mclmc [default: 7000 with mclmc, down to
+        /// 1500 with many rows, and up to 20000 until its chains agree; otherwise 100, or as many as give 3000 steps if that
+        /// is more].
         [unless: &[DIRECT], method_default: Some(default_epochs)]
         epochs: usize;
         /// Mini-batch size.
@@ -346,7 +347,7 @@ impl FitSettings {
         self.epochs.unwrap_or_else(|| {
             let enough = FEWEST_STEPS.div_ceil(self.steps_of_epoch(rows));
             match self.method.is_sampled() {
-                true => GRADIENTS,
+                true => (ROW_GRADIENTS / rows.max(1)).clamp(FEWEST_GRADIENTS, GRADIENTS),
                 false => FEWEST_EPOCHS.max(enough),
             }
         })
@@ -420,6 +421,9 @@ const FEWEST_STEPS: usize = 3000;
 
 /// The gradients of a chain.
 const GRADIENTS: usize = 7000;
+/// Gradients of a chain, times rows, from which on it has fewer gradients, and the fewest.
+const ROW_GRADIENTS: usize = 20_000_000;
+const FEWEST_GRADIENTS: usize = 1500;
 
 fn default_model(defaults: &MethodDefaults) -> String {
     let hidden = defaults.row.hidden.to_vec();
@@ -428,7 +432,10 @@ fn default_model(defaults: &MethodDefaults) -> String {
 
 fn default_epochs(defaults: &MethodDefaults) -> String {
     if defaults.row.kind == MethodKind::Sampled {
-        return format!("{GRADIENTS}, and more until the chains agree");
+        return format!(
+            "{GRADIENTS} of up to {} rows, fewer of more rows, and more until the chains agree",
+            ROW_GRADIENTS / GRADIENTS
+        );
     }
     format!("{FEWEST_EPOCHS}, or as many as give {FEWEST_STEPS} steps if that is more")
 }
@@ -592,7 +599,8 @@ mod tests {
         );
         assert_eq!(
             shown("method = 'mclmc'"),
-            "model = mlp:16,16; activation = silu; epochs = 7000, and more until the chains agree"
+            "model = mlp:16,16; activation = silu; epochs = 7000 of up to 2857 rows, fewer of more rows, and more until the \
+             chains agree"
         );
     }
 
@@ -603,6 +611,9 @@ mod tests {
         assert_eq!((default.epochs(60), default.steps(60)), (1500, 3000));
         assert_eq!((default.epochs(61), default.steps(61)), (1000, 3000));
         assert_eq!((default.epochs(6000), default.steps(6000)), (100, 20_000));
+        let sampled = settings("method = 'mclmc'");
+        let epochs = [100, 2857, 10_000, 50_000].map(|rows| sampled.epochs(rows));
+        assert_eq!(epochs, [7000, 7000, 2000, 1500]);
         let given = settings("batch_size = 30\nepochs = 7");
         assert_eq!((given.epochs(60), given.steps(60)), (7, 14));
     }

@@ -172,8 +172,9 @@ macro_rules! methods {
 }
 
 methods! {
-    /// Chosen by the data: mclmc where its chains take about a minute, slang where they take longer, exact or full-gaussian
-    /// for a linear model; vifa if a setting that only trainings have is given, such as `epochs`.
+    /// Chosen by the data: exact or full-gaussian for a linear model, also if it predicts left-out rows better than a network;
+    /// mclmc where its chains take up to a minute and a half, slang where they take longer; vifa if a setting that only
+    /// trainings have is given, such as `epochs`.
     Auto = "auto" => Self::Vifa.row(),
     /// Variational inference with a factor-analysis covariance.
     Vifa = "vifa" => MethodRow::variational(&VifaConfig::new(), RankRule::Given),

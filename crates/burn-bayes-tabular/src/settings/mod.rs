@@ -15,7 +15,7 @@ pub(crate) use choices::choices;
 pub use choices::{
     Activation, DecimalName, Delimiter, HeaderName, LikelihoodName, MissingName, NetworkShape,
     NoisePrecision, OptimizerName, PriorLearning, PriorPrecision, RecalibrationName, Solver,
-    TargetColumns, TaskName, UnseenName, Words,
+    TargetColumns, TargetScaleName, TaskName, UnseenName, Words,
 };
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};

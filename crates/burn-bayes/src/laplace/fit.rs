@@ -152,7 +152,7 @@ impl Laplace {
         pass.over(model, batches, |sum, batch| {
             let features = M::features(batch);
             let outputs = gradients.outputs(model, &features)?;
-            let roots = likelihood.curvature_roots(&outputs);
+            let roots = likelihood.curvature_roots(&outputs)?;
             match sum {
                 Sum::Rows(sum) => {
                     for root in roots {

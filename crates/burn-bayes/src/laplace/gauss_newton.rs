@@ -27,7 +27,7 @@ where
                 let rows = proposal.draws.iter().map(|draw| {
                     let model = model_at(&layout, model, draw)?;
                     let outputs = gradients.outputs(&model, &features)?;
-                    let roots = model.likelihood().curvature_roots(&outputs).into_iter();
+                    let roots = model.likelihood().curvature_roots(&outputs)?.into_iter();
                     roots
                         .map(|root| gradients.weighted(&model, &features, root))
                         .collect::<Result<Vec<_>>>()

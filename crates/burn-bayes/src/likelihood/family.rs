@@ -12,6 +12,7 @@
 //! | ordinal, p(y > k given y ≥ k) = σ(f_k) | C − 1 logits | diag p(y ≥ k) σ(f_k) σ(−f_k) | its square root, e_k |
 //! | Bernoulli, p = σ(f) | C logits | diag p (1 − p) | √(p_r (1 − p_r)) e_r |
 //! | Poisson, λ = exp f | C log rates | diag λ | √λ_r e_r |
+//! | negative binomial, α = exp(log-dispersion) | C log rates, then C log-dispersions | no closed form | – |
 //!
 //! The ordinal likelihood is the continuation-ratio model (A. Agresti, *Analysis of Ordinal Categorical Data*, 2010,
 //! section 4.2): climbing from class to class, each step is a decision. Any outputs give valid probabilities, and no
@@ -22,7 +23,7 @@ use burn::tensor::activation::{log_softmax, sigmoid, softmax};
 use burn_bayes_graph::losses;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::methods::checks::positive;
 
 /// The law of a row's targets, given the outputs of a model. Several targets of a row are independent given the
@@ -62,13 +63,16 @@ pub enum Likelihood {
     Bernoulli,
     /// C counts; the outputs are the logarithms of their rates.
     Poisson,
+    /// C counts whose variance μ + α μ² exceeds their mean μ; the outputs are the logarithms of their means, then those of
+    /// their dispersions α. With α = 0 it would be Poisson.
+    NegativeBinomial,
 }
 
 impl Likelihood {
     /// The number of outputs for this number of targets or classes.
     pub fn outputs(&self, targets: usize) -> usize {
         match self {
-            Self::HeteroscedasticGaussian => 2 * targets,
+            Self::HeteroscedasticGaussian | Self::NegativeBinomial => 2 * targets,
             Self::Ordinal => targets.saturating_sub(1),
             Self::Gaussian { .. }
             | Self::GaussianTargets { .. }
@@ -141,6 +145,10 @@ impl Likelihood {
             Self::Ordinal => losses::ordinal(outputs, targets),
             Self::Bernoulli => losses::binary_cross_entropy(outputs, targets),
             Self::Poisson => losses::poisson(outputs, targets),
+            Self::NegativeBinomial => {
+                let [log_rates, log_dispersions] = halves(outputs);
+                losses::negative_binomial(log_rates, log_dispersions, targets)
+            }
         }
     }
 
@@ -156,6 +164,10 @@ impl Likelihood {
             Self::Ordinal => ordinal_probabilities(&outputs),
             Self::Bernoulli => sigmoid(outputs),
             Self::Poisson => outputs.exp(),
+            Self::NegativeBinomial => {
+                let [log_rates, _] = halves(outputs);
+                log_rates.exp()
+            }
         }
     }
 
@@ -175,6 +187,10 @@ impl Likelihood {
                 probabilities.clone() * (probabilities.neg() + 1.0)
             }
             Self::Poisson => outputs.exp(),
+            Self::NegativeBinomial => {
+                let [rates, dispersions] = halves(outputs).map(Tensor::exp);
+                rates.clone() + dispersions * rates.square()
+            }
         }
     }
 
@@ -190,12 +206,16 @@ impl Likelihood {
     }
 
     /// The roots s_r of Λ at these outputs, `[M, outputs]` each.
-    pub fn curvature_roots(&self, outputs: &Tensor<2>) -> Vec<Tensor<2>> {
+    ///
+    /// # Errors
+    ///
+    /// If Λ has no closed form.
+    pub fn curvature_roots(&self, outputs: &Tensor<2>) -> Result<Vec<Tensor<2>>> {
         let root_of_variance = |logits: &Tensor<2>| {
             let variance = sigmoid(logits.clone()) * sigmoid(logits.clone().neg());
             variance.sqrt()
         };
-        match self {
+        Ok(match self {
             Self::Gaussian { noise_precision } => {
                 diagonal(&outputs.full_like(noise_precision.sqrt()))
             }
@@ -216,12 +236,18 @@ impl Likelihood {
             }
             Self::Bernoulli => diagonal(&root_of_variance(outputs)),
             Self::Poisson => diagonal(&(outputs.clone() * 0.5).exp()),
-        }
+            Self::NegativeBinomial => {
+                return Err(Error::config(
+                    "likelihood",
+                    "is NegativeBinomial, whose curvature has no closed form; use Poisson, or a method that needs only the loss",
+                ));
+            }
+        })
     }
 }
 
 /// The first and the second half of the columns.
-fn halves(outputs: Tensor<2>) -> [Tensor<2>; 2] {
+pub(super) fn halves(outputs: Tensor<2>) -> [Tensor<2>; 2] {
     let half = outputs.dims()[1] / 2;
     [
         outputs.clone().narrow(1, 0, half),
@@ -364,7 +390,7 @@ mod tests {
             values(different.variance(outputs.clone())),
             [0.25, 4.0, 0.25, 4.0]
         );
-        let roots = different.curvature_roots(&outputs.narrow(0, 0, 1));
+        let roots = different.curvature_roots(&outputs.narrow(0, 0, 1)).unwrap();
         let roots: Vec<Vec<f64>> = roots.into_iter().map(values).collect();
         assert_eq!(roots, [[2.0, 0.0], [0.0, 0.5]]);
         assert!(of_targets([1.0, 0.0]).validate().is_err());
@@ -384,7 +410,7 @@ mod tests {
             let weighted = gradients.clone() * weights.transpose();
             let expected = values(gradients.transpose().matmul(weighted));
 
-            let roots = likelihood.curvature_roots(&plain.narrow(0, 0, 1));
+            let roots = likelihood.curvature_roots(&plain.narrow(0, 0, 1)).unwrap();
             let roots: Tensor<2> = Tensor::cat(roots, 0);
             let found = values(roots.clone().transpose().matmul(roots));
             assert_eq!(found.len(), expected.len());

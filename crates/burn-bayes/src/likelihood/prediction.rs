@@ -7,9 +7,9 @@
 //! the aleatoric and the epistemic part.
 
 use burn::tensor::{Tensor, TensorData, TensorReadError};
-use burn_bayes_eval::{GaussianMixture, NoisePrecision, PoissonMixture, quantiles};
+use burn_bayes_eval::{CountMixture, GaussianMixture, NoisePrecision, quantiles};
 
-use super::family::Likelihood;
+use super::family::{Likelihood, halves};
 use crate::error::{Error, Result};
 
 /// The predictive distribution of rows whose targets may be unknown, from draws of the weights.
@@ -107,8 +107,19 @@ impl Prediction {
         let places = rows * targets;
         let means = host(means)?;
         let found = match self.likelihood {
-            Likelihood::Poisson => PoissonMixture::new(means, draws, places)
+            Likelihood::Poisson => CountMixture::new(means, draws, places)
                 .and_then(|mixture| mixture.quantiles(probability)),
+            Likelihood::NegativeBinomial => {
+                let dispersions = host(self.of_draws(|outputs| {
+                    let [_, log_dispersions] = halves(outputs);
+                    log_dispersions.exp()
+                }))?;
+                CountMixture::new(means, draws, places).and_then(|mixture| {
+                    mixture
+                        .with_dispersions(dispersions)?
+                        .quantiles(probability)
+                })
+            }
             Likelihood::Gaussian { .. }
             | Likelihood::GaussianTargets { .. }
             | Likelihood::HeteroscedasticGaussian => {

@@ -107,17 +107,17 @@ impl Chain {
         }
     }
 
-    /// Where it is, as the only one of its places.
-    pub(super) fn place(&self) -> &[Vec<f64>] {
-        std::slice::from_ref(match &self.state {
-            State::Climbing(climb) => climb.place(),
-            State::Walking(walk) => &walk.particle.place,
-        })
+    /// The steps so far.
+    pub(super) fn step(&self) -> u64 {
+        self.step
     }
 
-    /// The numbers of a place.
-    pub(super) fn len(&self) -> usize {
-        self.place()[0].len()
+    /// Where it is.
+    pub(super) fn place(&self) -> &Vec<f64> {
+        match &self.state {
+            State::Climbing(climb) => climb.place(),
+            State::Walking(walk) => &walk.particle.place,
+        }
     }
 
     /// `None` before the first step of the sampling.

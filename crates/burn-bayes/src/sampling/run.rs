@@ -6,7 +6,6 @@ use burn::module::Module;
 use burn::tensor::Device;
 use burn_bayes_graph::ExampleBatch;
 use burn_bayes_graph::cpu::side_by_side;
-use serde::{Deserialize, Serialize};
 
 use super::chain::{Chain, Phases};
 use super::density::{LogDensity, ModelDensity};
@@ -22,9 +21,7 @@ struct Run<D> {
     config: MclmcConfig,
     densities: Vec<D>,
     chains: Vec<Chain>,
-    /// The gradients of a chain so far.
-    step: u64,
-    /// Those that were added to its length.
+    /// The steps that were added to the length of a chain.
     added: u64,
 }
 
@@ -42,9 +39,13 @@ impl<D: LogDensity> Run<D> {
             config: config.clone(),
             densities,
             chains: starts.into_iter().map(Chain::new).collect(),
-            step: 0,
             added: 0,
         })
+    }
+
+    /// The steps of each chain so far.
+    fn step(&self) -> u64 {
+        self.chains.first().map_or(0, Chain::step)
     }
 
     fn phases(&self) -> Phases {
@@ -65,7 +66,7 @@ impl<D: LogDensity> Run<D> {
 
     /// Makes this many steps of each chain.
     fn advance(&mut self, steps: u64) -> Result<()> {
-        let until = self.step.saturating_add(steps).min(self.end());
+        let until = self.step().saturating_add(steps);
         let noise = Noise::new(self.config.seed).fold(CHAINS);
         let phases = self.phases();
         let runs = self.chains.iter_mut().zip(&mut self.densities).zip(0..);
@@ -73,9 +74,7 @@ impl<D: LogDensity> Run<D> {
         let results = side_by_side(runs.collect(), |((chain, density), number)| {
             chain.advance(density, (config, &phases), noise.fold(number), until)
         });
-        results.into_iter().collect::<Result<()>>()?;
-        self.step = until;
-        Ok(())
+        results.into_iter().collect()
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -119,18 +118,9 @@ impl<M: Module + ExampleLoss> fmt::Debug for Sampling<M> {
         f.debug_struct("Sampling")
             .field("config", &self.run.config)
             .field("chains", &self.run.chains)
-            .field("step", &self.run.step)
+            .field("added", &self.run.added)
             .finish_non_exhaustive()
     }
-}
-
-/// What a run is resumed from.
-#[derive(Deserialize, Serialize)]
-struct Checkpoint {
-    config: MclmcConfig,
-    chains: Vec<Chain>,
-    step: u64,
-    added: u64,
 }
 
 impl<M> Sampling<M>
@@ -139,7 +129,7 @@ where
 {
     /// The steps of each chain so far; one takes a gradient.
     pub fn step(&self) -> u64 {
-        self.run.step
+        self.run.step()
     }
 
     /// All steps of a chain.
@@ -172,7 +162,7 @@ where
 
     /// Where the chains are, as one draw of each.
     pub fn places(&self) -> Samples {
-        self.samples_at(Chain::place)
+        self.samples_at(|chain| std::slice::from_ref(chain.place()))
     }
 
     fn samples_at(&self, places: impl Fn(&Chain) -> &[Vec<f64>]) -> Samples {
@@ -200,7 +190,7 @@ where
     pub fn loss(&mut self) -> Result<f64> {
         let chains = self.run.chains.iter().zip(&mut self.run.densities);
         let count = chains.len() as f64;
-        let losses = chains.map(|(chain, density)| density.loss(&chain.place()[0]));
+        let losses = chains.map(|(chain, density)| density.loss(chain.place()));
         Ok(losses.sum::<Result<f64>>()? / count)
     }
 
@@ -210,13 +200,13 @@ where
     ///
     /// If it cannot be made.
     pub fn checkpoint(&self) -> Result<Vec<u8>> {
-        let checkpoint = Checkpoint {
-            config: self.run.config.clone(),
-            chains: self.run.chains.clone(),
-            step: self.run.step,
-            added: self.run.added,
-        };
-        serde_json::to_vec(&checkpoint)
+        let Run {
+            config,
+            chains,
+            added,
+            ..
+        } = &self.run;
+        serde_json::to_vec(&(config, chains, added))
             .map_err(|error| Error::storage(format!("a checkpoint cannot be made: {error}")))
     }
 
@@ -227,18 +217,21 @@ where
     /// If the checkpoint is damaged, or of other settings, another number of chains or another number of weights.
     pub fn resumed(mut self, checkpoint: &[u8]) -> Result<Self> {
         let damaged = |error| Error::storage(format!("the checkpoint is damaged: {error}"));
-        let saved: Checkpoint = serde_json::from_slice(checkpoint).map_err(damaged)?;
+        let (config, chains, added): (MclmcConfig, Vec<Chain>, u64) =
+            serde_json::from_slice(checkpoint).map_err(damaged)?;
         let run = &mut self.run;
-        let lens = |chains: &[Chain]| chains.iter().map(Chain::len).collect::<Vec<_>>();
-        let is_same = lens(&saved.chains) == lens(&run.chains);
-        if !is_same || saved.config.to_string() != run.config.to_string() {
+        let lens = |chains: &[Chain]| {
+            let lens = chains.iter().map(|chain| chain.place().len());
+            lens.collect::<Vec<_>>()
+        };
+        let is_same = lens(&chains) == lens(&run.chains);
+        if !is_same || config.to_string() != run.config.to_string() {
             return Err(Error::storage(
                 "the checkpoint is of other settings or another model; use those that it was made with",
             ));
         }
-        run.chains = saved.chains;
-        run.step = saved.step;
-        run.added = saved.added;
+        run.chains = chains;
+        run.added = added;
         Ok(self)
     }
 }

@@ -7,8 +7,9 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;
 use burn::tensor::{Int, Tensor};
 use burn::train::TrainStep;
+use burn_bayes::eval::{CountMixture, TargetedCounts, log_probabilities};
 use burn_bayes::graph::{CapturedModel, ExampleLosses, Layout, losses};
-use burn_bayes::likelihood::Likelihood;
+use burn_bayes::likelihood::{Likelihood, Prediction};
 use burn_bayes::methods::Rate;
 use burn_bayes::train::{Batches, RateSchedule, Trainer, Unobserved};
 use burn_bayes::{
@@ -125,6 +126,7 @@ fn every_likelihood_is_recorded_with_the_gradients_of_single_examples() {
         (Likelihood::Categorical, one_hot([1, 0, 2, 2])),
         (Likelihood::Bernoulli, one_hot([1, 0, 2, 2])),
         (Likelihood::Poisson, column([0.0, 3.0, 1.0, 7.0])),
+        (Likelihood::NegativeBinomial, column([0.0, 3.0, 1.0, 7.0])),
     ] {
         let outputs = likelihood.outputs(targets.dims()[1]);
         let layer = filled(LinearConfig::new(2, outputs).init(&autodiff()), 4, 0.5);
@@ -148,5 +150,54 @@ fn every_likelihood_is_recorded_with_the_gradients_of_single_examples() {
                 "{likelihood:?}: {found} {expected}"
             );
         }
+    }
+}
+
+/// Against the probabilities of counts in double precision, which include log y!.
+#[test]
+fn counts_of_any_dispersion_have_the_losses_of_their_probabilities() {
+    let counts = [0.0, 1.0, 2.0, 9.0, 40.0, 700.0];
+    for dispersion in [1e-5, 1e-2, 0.4, 3.0, 200.0] {
+        for rate in [0.05, 1.0, 12.0, 300.0] {
+            let rates = vec![rate; counts.len()];
+            let mixture = CountMixture::new(&rates, 1, counts.len()).unwrap();
+            let mixture = mixture.with_dispersions(vec![dispersion; counts.len()]);
+            let mixture = mixture.unwrap();
+            let expected = log_probabilities(&TargetedCounts::new(&mixture, &counts).unwrap());
+            let outputs = [rate.ln(), dispersion.ln()].map(|value| value as f32);
+            let outputs = Tensor::<2>::from_data([outputs], &device());
+            let targets = counts.map(|count| [count as f32]);
+            let targets = Tensor::<2>::from_data(targets, &device());
+            let likelihood = Likelihood::NegativeBinomial;
+            let losses = likelihood.losses(outputs.clone().repeat_dim(0, counts.len()), targets);
+            for ((found, expected), count) in values(&losses).iter().zip(expected).zip(counts) {
+                let factorial: f64 = (1..=count as u32).map(|k| f64::from(k).ln()).sum();
+                let expected = -expected - factorial;
+                // The loss of 700 counts is a difference of numbers near 5000.
+                let tolerance = 1e-5 * (1.0 + factorial + expected.abs());
+                assert!(
+                    (found - expected).abs() < tolerance,
+                    "{dispersion} {rate} {count}: {found} {expected}"
+                );
+            }
+            let variance = values(&likelihood.variance(outputs.clone()).reshape([-1]))[0];
+            assert!((variance / mixture.variance()[0] - 1.0).abs() < 1e-5);
+            let mean = values(&likelihood.mean(outputs).reshape([-1]))[0];
+            assert!((mean / rate - 1.0).abs() < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn a_likelihood_without_curvature_is_refused_by_laplace_and_has_quantiles() {
+    let outputs = Tensor::<2>::from_data([[0.0, 0.0]], &device());
+    let error = Likelihood::NegativeBinomial.curvature_roots(&outputs);
+    let message = error.unwrap_err().to_string();
+    assert!(message.contains("NegativeBinomial"), "{message}");
+    let prediction = Prediction::new(Likelihood::NegativeBinomial, outputs.unsqueeze());
+    // Of mean and dispersion 1, P(Y = k) = 2^−(k + 1).
+    for (probability, expected) in [(0.49, 0.0), (0.7, 1.0), (0.9, 3.0)] {
+        let found = prediction.quantiles(probability).unwrap();
+        assert_eq!(values(&found.reshape([-1])), [expected]);
     }
 }

@@ -192,6 +192,7 @@ mod tests {
         let scale = ColumnScale {
             centre: 1.0,
             spread: 2.0,
+            ..ColumnScale::KEPT
         };
         let dataset = Dataset::new(features, Targets::Real(targets.clone())).unwrap();
         (

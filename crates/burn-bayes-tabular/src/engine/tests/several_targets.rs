@@ -38,6 +38,7 @@ fn scale(spread: f64) -> ColumnScale {
     ColumnScale {
         centre: 1.0,
         spread,
+        ..ColumnScale::KEPT
     }
 }
 

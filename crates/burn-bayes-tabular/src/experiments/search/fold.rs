@@ -16,7 +16,7 @@ use crate::experiments::jobs::LeftOut;
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, true_targets};
-use crate::scores::{Constant, HoldoutScore, Intervals, Scores};
+use crate::scores::{Constant, HoldoutScore, Intervals, Scores, row_costs};
 use crate::settings::{DataSettings, FitSettings};
 
 /// A training and test split.
@@ -209,6 +209,17 @@ impl Fold {
     /// If a setting is invalid.
     pub fn judge(&self, settings: &FitSettings) -> Result<Option<HoldoutScore>> {
         Ok(self.rows()?.judged(settings)?.score)
+    }
+
+    /// Fits the training rows: the NLL of every test row; `None` if the fit has no scores.
+    ///
+    /// # Errors
+    /// If a setting is invalid.
+    pub(crate) fn costs(&self, settings: &FitSettings) -> Result<Option<Vec<f64>>> {
+        let rows = self.rows()?;
+        let predictions = rows.judged(settings)?.predictions;
+        let costs = predictions.map(|found| row_costs(&found, &rows.targets));
+        costs.transpose()
     }
 
     /// The positive class of F1; see [`Target::positive`].

@@ -163,6 +163,7 @@ mod tests {
         let scale = ColumnScale {
             centre: 5.0,
             spread: 1.0,
+            ..ColumnScale::KEPT
         };
         let rows = TrainingSet::new(&dataset, Target::Real(scale)).unwrap();
         let design = Design::new(rows, ["a", "b", "c"].map(String::from).to_vec());

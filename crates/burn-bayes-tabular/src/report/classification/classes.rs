@@ -8,7 +8,8 @@ use plotters::style::Color;
 
 use super::confusion::heat_map;
 use crate::error::Result;
-use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, keys, line, plane, spread};
+use crate::order::spread;
+use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, keys, line, plane};
 use crate::report::palette::SERIES;
 use crate::report::section::{Section, Table};
 use crate::scores::{ClassScores, ClassificationScores};

@@ -4,9 +4,10 @@ use burn_bayes::eval::{DrawProbabilities, RiskCoverage};
 use plotters::prelude::PathElement;
 
 use crate::error::Result;
+use crate::order::spread;
 use crate::predict::Uncertainty;
 use crate::report::chart::{
-    Axis, Figure, Key, SIZE, Sign, guide, keys, line, plane, range_from_zero, spread,
+    Axis, Figure, Key, SIZE, Sign, guide, keys, line, plane, range_from_zero,
 };
 use crate::report::palette::{MUTED, SERIES};
 use crate::report::section::Table;

@@ -7,12 +7,11 @@ use plotters::style::{Color, RGBColor};
 
 use crate::error::Result;
 use crate::groups::{Groups, QUARTILES, shown};
+use crate::order::spread;
 use crate::predict::Predictions;
-use crate::report::chart::{
-    Axis, Figure, Key, SIZE, Sign, guide, keys, letters, line, rows_plane, spread,
-};
+use crate::relevance::{by_relevance, groups};
+use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, guide, keys, letters, line, rows_plane};
 use crate::report::palette::{BLUE, INK, MUTED, VERMILION};
-use crate::report::relevance::{by_relevance, groups};
 use crate::report::section::{Section, Table};
 use crate::rows::RowInputs;
 use crate::text::{percent, rounded_percent, sentence, shortened, tick};

@@ -4,8 +4,9 @@ use plotters::prelude::{Circle, PathElement, Rectangle};
 use plotters::style::Color;
 
 use crate::error::Result;
+use crate::order::spread;
 use crate::predict::Predictions;
-use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, guide, keys, plane, range_of, spread};
+use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, guide, keys, plane, range_of};
 use crate::report::palette::{BLUE, INK, VERMILION};
 use crate::scores::LEVELS;
 use crate::text::{percent, tick, whole};

@@ -5,8 +5,9 @@ use plotters::prelude::PathElement;
 
 use super::predictions::Cloud;
 use crate::error::Result;
+use crate::order::spread;
 use crate::report::chart::{
-    Axis, Figure, Key, SIZE, Sign, guide, keys, line, plane, range_from_zero, spread,
+    Axis, Figure, Key, SIZE, Sign, guide, keys, line, plane, range_from_zero,
 };
 use crate::report::palette::{BLUE, MUTED};
 use crate::report::section::Table;

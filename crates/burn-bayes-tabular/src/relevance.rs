@@ -2,10 +2,9 @@
 
 use burn_bayes_data::{Column, ColumnKind};
 
-use super::chart::spread;
 use crate::error::Result;
 use crate::groups::Groups;
-use crate::order::by_cost;
+use crate::order::{by_cost, spread};
 
 /// Number of categories with a group of their own; the others share one.
 const MOST_CATEGORIES: usize = 5;
@@ -13,7 +12,7 @@ const MOST_CATEGORIES: usize = 5;
 const MOST_ROWS: usize = 4000;
 
 /// The groups of these rows by an input, the most frequent categories first.
-pub(super) fn groups(column: &Column, rows: &[usize]) -> Result<Groups> {
+pub(crate) fn groups(column: &Column, rows: &[usize]) -> Result<Groups> {
     let groups = Groups::of(column, rows)?;
     Ok(match column.kind() {
         ColumnKind::Number => groups,

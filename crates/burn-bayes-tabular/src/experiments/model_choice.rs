@@ -1,0 +1,366 @@
+//! What a fit predicts with if its settings leave it open: a number or its logarithm, a network or a linear model.
+//!
+//! Rows of the training are left out in turn, as many as are needed for about 400, and predicted by one short chain of a
+//! small network for each scale, and by linear models that are solved directly. The first scale and the network are kept
+//! unless another one is better by more than a standard error of the difference, paired by row. A short chain is worse than
+//! the fit that follows, so that linear models are chosen only where they are clearly better.
+
+use std::fmt;
+
+use burn_bayes::Noise;
+use burn_bayes_data::KFold;
+
+use super::search::Fold;
+use crate::error::Result;
+use crate::parallel;
+use crate::random::shuffled;
+use crate::rows::SplitTable;
+use crate::scores::Summary;
+use crate::settings::{
+    Config, DataSettings, FitSettings, LikelihoodName, Method, NetworkShape, NoisePrecision,
+    TargetScaleName, TaskName, UnseenName,
+};
+use crate::text::number;
+
+/// The most training rows that are used.
+const MOST_ROWS: usize = 2000;
+/// Left-out rows that are enough.
+const LEFT_OUT: usize = 400;
+const FOLDS: usize = 5;
+/// Gradients of a chain.
+const EPOCHS: usize = 1500;
+const DRAWS: usize = 100;
+/// Fewer rows decide nothing.
+const FEWEST_ROWS: usize = 40;
+/// The random stream of the rows.
+const ROWS: u64 = 0x6368_6f69;
+
+/// What was chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelChoice {
+    /// What is predicted of a number.
+    pub target_scale: TargetScaleName,
+    /// Whether a linear model predicts better than a network.
+    pub is_linear: bool,
+    /// The mean NLL of the left-out rows, of every candidate.
+    costs: Vec<(Candidate, f64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Candidate {
+    target_scale: TargetScaleName,
+    is_linear: bool,
+}
+
+impl ModelChoice {
+    /// Chooses what the settings leave open; `None` if there is nothing to choose.
+    ///
+    /// # Errors
+    /// If the rows cannot be prepared.
+    pub fn of(rows: &SplitTable, config: &Config, threads: usize) -> Result<Option<Self>> {
+        Self::of_candidates(&candidates(rows, config)?, rows, config, threads)
+    }
+
+    /// The same of the scale only: the model is that of the settings.
+    ///
+    /// # Errors
+    /// If the rows cannot be prepared.
+    pub fn of_scale(rows: &SplitTable, config: &Config, threads: usize) -> Result<Option<Self>> {
+        let mut candidates = candidates(rows, config)?;
+        candidates.retain(|candidate| !candidate.is_linear);
+        Self::of_candidates(&candidates, rows, config, threads)
+    }
+
+    fn of_candidates(
+        candidates: &[Candidate],
+        rows: &SplitTable,
+        config: &Config,
+        threads: usize,
+    ) -> Result<Option<Self>> {
+        if candidates.len() < 2 {
+            return Ok(None);
+        }
+        let some = SplitTable {
+            table: rows.table.clone(),
+            train: some(&rows.train, config.fit.seed),
+            validation: Vec::new(),
+        };
+        let kept = KFold::new(FOLDS).with_seed(config.fit.seed);
+        let held_out = some.train.len() / FOLDS;
+        let folds = LEFT_OUT.div_ceil(held_out.max(1)).min(FOLDS);
+        let folds_of =
+            |candidate: &Candidate| Fold::all(&some, &candidate.data(&config.data), kept, None);
+        let all = candidates
+            .iter()
+            .map(folds_of)
+            .collect::<Result<Vec<_>>>()?;
+        let settings = candidates.iter().map(|one| one.settings(&config.fit));
+        let settings: Vec<FitSettings> = settings.collect();
+        let costs = parallel::map(threads, candidates.len() * folds, |job| {
+            let (candidate, fold) = (job / folds, job % folds);
+            all[candidate][fold].costs(&settings[candidate])
+        })?;
+        let costs = costs.chunks(folds).map(|of_folds| {
+            let complete = of_folds.iter().cloned().collect::<Option<Vec<_>>>();
+            complete.map(|of_folds| of_folds.concat())
+        });
+        let scored = candidates.iter().copied().zip(costs);
+        let scored = scored.filter_map(|(candidate, costs)| Some((candidate, costs?)));
+        Ok(Some(Self::among(&scored.collect::<Vec<_>>())))
+    }
+
+    /// The best of candidates with the NLL of every left-out row.
+    fn among(scored: &[(Candidate, Vec<f64>)]) -> Self {
+        let mut best: Option<&(Candidate, Vec<f64>)> = None;
+        for is_linear in [false, true] {
+            let mut kind = scored.iter().filter(|one| one.0.is_linear == is_linear);
+            let first = kind.next();
+            let of_kind = kind.fold(first, |best, other| better(best, other));
+            best = match of_kind {
+                Some(other) => better(best, other),
+                None => best,
+            };
+        }
+        let mean = |costs: &[f64]| Summary::of(costs).map_or(f64::NAN, |summary| summary.mean);
+        let chosen = best.map(|best| best.0);
+        Self {
+            target_scale: chosen.map_or(TargetScaleName::Linear, |one| one.target_scale),
+            is_linear: chosen.is_some_and(|one| one.is_linear),
+            costs: scored
+                .iter()
+                .map(|(one, costs)| (*one, mean(costs)))
+                .collect(),
+        }
+    }
+
+    /// Settles what was chosen.
+    pub fn apply(&self, config: &mut Config) {
+        config.data.target_scale = self.target_scale;
+        if self.is_linear {
+            config.fit.model = Some(linear());
+        }
+    }
+}
+
+/// The second, if it is better by more than a standard error; otherwise the first.
+fn better<'a>(
+    first: Option<&'a (Candidate, Vec<f64>)>,
+    second: &'a (Candidate, Vec<f64>),
+) -> Option<&'a (Candidate, Vec<f64>)> {
+    let Some(first) = first else {
+        return Some(second);
+    };
+    let differences = second
+        .1
+        .iter()
+        .zip(&first.1)
+        .map(|(one, other)| one - other);
+    let difference = Summary::of(&differences.collect::<Vec<_>>());
+    let is_better = difference.is_some_and(|found| {
+        let error = found.standard_error.unwrap_or(f64::INFINITY);
+        found.mean < -error
+    });
+    Some(if is_better { second } else { first })
+}
+
+/// What the settings leave open.
+fn candidates(rows: &SplitTable, config: &Config) -> Result<Vec<Candidate>> {
+    let Config { data, fit } = config;
+    let task = data.task()?;
+    let scales = match data.target_scale {
+        TargetScaleName::Auto if can_be_logarithmic(rows, config)? => {
+            vec![TargetScaleName::Linear, TargetScaleName::Log]
+        }
+        TargetScaleName::Auto => vec![TargetScaleName::Linear],
+        given => vec![given],
+    };
+    let is_open = fit.method == Method::Auto && fit.model.is_none() && fit.likelihood.is_none();
+    let is_solved = data.targets()?.len() == 1
+        && matches!(task, TaskName::Regression | TaskName::Classification);
+    let kinds: &[bool] = match is_open && is_solved && rows.train.len() >= FEWEST_ROWS {
+        true => &[false, true],
+        false => &[false],
+    };
+    let with_scales = kinds.iter().flat_map(|&is_linear| {
+        scales.iter().map(move |&target_scale| Candidate {
+            target_scale,
+            is_linear,
+        })
+    });
+    Ok(with_scales.collect())
+}
+
+/// Whether the logarithm of the target could be predicted.
+fn can_be_logarithmic(rows: &SplitTable, config: &Config) -> Result<bool> {
+    let Config { data, fit } = config;
+    let [target] = data.targets()? else {
+        return Ok(false);
+    };
+    let is_open = data.task()? == TaskName::Regression
+        && fit.prior.kernel().is_none()
+        && fit.noise_precision == NoisePrecision::LEARNED
+        && rows.train.len() >= FEWEST_ROWS;
+    let column = rows.table.column(target)?;
+    let mut all = rows.train.iter().chain(&rows.validation);
+    Ok(is_open && all.all(|&row| column.number(row).is_some_and(|value| value > 0.0)))
+}
+
+/// Some of many rows.
+fn some(train: &[usize], seed: u64) -> Vec<usize> {
+    let order = shuffled(train.len(), Noise::new(seed).fold(ROWS));
+    let some = order.into_iter().take(MOST_ROWS).map(|place| train[place]);
+    some.collect()
+}
+
+fn linear() -> NetworkShape {
+    NetworkShape { hidden: Vec::new() }
+}
+
+impl Candidate {
+    fn data(&self, data: &DataSettings) -> DataSettings {
+        DataSettings {
+            target_scale: self.target_scale,
+            // A rare category may be in left-out rows only.
+            unseen: UnseenName::Zeros,
+            ..data.clone()
+        }
+    }
+
+    fn settings(&self, fit: &FitSettings) -> FitSettings {
+        let own = FitSettings {
+            seed: fit.seed,
+            device: fit.device,
+            draws: DRAWS,
+            ..FitSettings::default()
+        };
+        match self.is_linear {
+            true => FitSettings {
+                model: Some(linear()),
+                ..own
+            },
+            false => FitSettings {
+                method: Method::Mclmc,
+                chains: 1,
+                epochs: Some(EPOCHS),
+                likelihood: match fit.method.is_sampled() || fit.method == Method::Auto {
+                    true => fit.likelihood,
+                    false => Some(fit.likelihood.unwrap_or(LikelihoodName::Gaussian)),
+                },
+                ..own
+            },
+        }
+    }
+}
+
+impl fmt::Display for ModelChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |candidate: &Candidate| {
+            let model = match candidate.is_linear {
+                true => "a linear model",
+                false => "a network",
+            };
+            match candidate.target_scale {
+                TargetScaleName::Log => format!("{model} of the logarithm"),
+                _ => model.to_string(),
+            }
+        };
+        let chosen = Candidate {
+            target_scale: self.target_scale,
+            is_linear: self.is_linear,
+        };
+        let costs = self.costs.iter();
+        let costs = costs.map(|(one, cost)| format!("{} {}", name(one), number(*cost)));
+        let costs = costs.collect::<Vec<_>>().join(", ");
+        write!(
+            f,
+            "{}, by the NLL of left-out training rows: {costs}",
+            name(&chosen)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use burn_bayes_data::{Column, Table};
+
+    use super::*;
+
+    const ROWS: usize = 250;
+
+    fn normals(seed: u64) -> impl Iterator<Item = f64> {
+        Noise::new(seed).latent(ROWS).into_iter().map(f64::from)
+    }
+
+    /// Rows with an input x, from −2 to 2, and the target of x and of normal noise.
+    fn rows(target: impl Fn(f64, f64) -> f64) -> SplitTable {
+        let inputs: Vec<f64> = (0..ROWS).map(|row| row as f64 / 62.5 - 2.0).collect();
+        let targets = inputs
+            .iter()
+            .zip(normals(1))
+            .map(|(x, noise)| target(*x, noise));
+        let columns = vec![
+            Column::numbers("y", targets.collect()),
+            Column::numbers("x", inputs),
+        ];
+        SplitTable {
+            table: Arc::new(Table::new(columns).unwrap()),
+            train: (0..ROWS).collect(),
+            validation: Vec::new(),
+        }
+    }
+
+    fn config(text: &str) -> Config {
+        Config {
+            data: DataSettings {
+                target: "y".parse().ok(),
+                task: Some(TaskName::Regression),
+                ..DataSettings::default()
+            },
+            fit: toml::from_str(text).unwrap(),
+        }
+    }
+
+    fn chosen(rows: &SplitTable, config: &Config) -> Option<(TargetScaleName, bool)> {
+        let choice = ModelChoice::of(rows, config, 2).unwrap();
+        choice.map(|choice| (choice.target_scale, choice.is_linear))
+    }
+
+    #[test]
+    fn the_scale_and_the_model_that_predict_better_are_chosen() {
+        use TargetScaleName::{Linear, Log};
+        let auto = config("");
+        let grown = rows(|x, noise| ((2.0 * x).sin() + x + 0.3 * noise).exp());
+        assert_eq!(chosen(&grown, &auto), Some((Log, false)));
+        let curve = rows(|x, noise| 5.0 + (3.0 * x).sin() + 0.2 * noise);
+        assert_eq!(chosen(&curve, &auto), Some((Linear, false)));
+        let line = rows(|x, noise| 20.0 + 2.0 * x + 0.5 * noise);
+        assert_eq!(chosen(&line, &auto), Some((Linear, true)));
+        let mut settled = auto.clone();
+        let choice = ModelChoice::of(&line, &auto, 1).unwrap().unwrap();
+        choice.apply(&mut settled);
+        assert_eq!(settled.data.target_scale, Linear);
+        assert_eq!(settled.fit.model, Some(linear()));
+        let text = choice.to_string();
+        assert!(text.starts_with("a linear model, by the NLL"), "{text}");
+        assert!(text.contains("a network of the logarithm "), "{text}");
+    }
+
+    #[test]
+    fn what_is_given_is_not_chosen() {
+        let line = rows(|x, noise| 20.0 + 2.0 * x + 0.5 * noise);
+        let open = |text: &str| candidates(&line, &config(text)).unwrap().len();
+        assert_eq!(open(""), 4);
+        assert_eq!(open("method = 'vifa'"), 2);
+        assert_eq!(open("model = 'mlp:5'"), 2);
+        assert_eq!(open("noise_precision = 2.0\nmodel = 'linear'"), 1);
+        assert_eq!(open("prior = 'gp:rbf'\nmodel = 'mlp:5'"), 1);
+        let mut given = config("");
+        given.data.target_scale = TargetScaleName::Log;
+        assert_eq!(candidates(&line, &given).unwrap().len(), 2);
+        let with_zero = rows(|x, _| (x + 2.0).max(0.0));
+        assert_eq!(candidates(&with_zero, &config("")).unwrap().len(), 2);
+        assert_eq!(chosen(&with_zero, &config("model = 'mlp:5'")), None);
+    }
+}
