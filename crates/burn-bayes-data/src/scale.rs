@@ -120,11 +120,11 @@ impl ColumnScale {
         }
     }
 
-    /// The inverse of [`apply`](Self::apply).
+    /// The inverse of [`apply`](Self::apply); of a logarithm to twelve digits, because its rounding is in the others.
     pub fn undo(&self, scaled: f64) -> f64 {
         let value = self.unscaled(scaled);
         match self.is_logarithmic {
-            true => value.exp(),
+            true => rounded(value.exp()),
             false => value,
         }
     }
@@ -138,6 +138,11 @@ impl ColumnScale {
     fn is_sound(&self) -> bool {
         self.centre.is_finite() && self.spread.is_finite() && self.spread > 0.0
     }
+}
+
+/// The number with twelve digits.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
 }
 
 /// The scales of all columns of a matrix.

@@ -49,7 +49,9 @@ fn the_logarithms_of_targets_are_scaled() {
     assert!((targets[0] + 1.0).abs() < 1e-14 && (targets[1] - 1.0).abs() < 1e-14);
     let expected = ((14.0 * 14.0_f64 / 210.0).ln()) / (2.1_f64).ln();
     assert!((targets[2] - expected).abs() < 1e-14);
-    assert!((scale.undo(targets[2]) - 14.0).abs() < 1e-12);
+    for price in [14.0, 245_000.0, 0.0123, 1e-300, 123_456.789] {
+        assert_eq!(scale.undo(scale.apply(price)), price);
+    }
     assert!((scale.unscaled(targets[2]) - 14.0_f64.ln()).abs() < 1e-14);
 
     let folder = tempfile::tempdir().unwrap();

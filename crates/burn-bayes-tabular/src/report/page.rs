@@ -183,9 +183,10 @@ fn subtitle(report: &Report<'_>) -> String {
         },
     };
     let draws = match (report.posterior, draws) {
+        // Samples have no Gaussian.
+        (_, 2..) => format!("{draws} draws of the weights"),
+        (Some(_), _) => "one draw of the weights".to_string(),
         (None, _) => "a point estimate".to_string(),
-        (Some(_), 1) => "one draw of the weights".to_string(),
-        (Some(_), draws) => format!("{draws} draws of the weights"),
     };
     format!("{task} of “{target}”, scored on {rows} {part} with {draws}")
 }
