@@ -96,15 +96,25 @@ impl ModelChoice {
             .collect::<Result<Vec<_>>>()?;
         let settings = candidates.iter().map(|one| one.settings(&config.fit));
         let settings: Vec<FitSettings> = settings.collect();
-        let costs = parallel::map(threads, candidates.len() * folds, |job| {
-            let (candidate, fold) = (job / folds, job % folds);
+        // A linear model with too many weights would be sampled, longer than the fit that is chosen for.
+        let mut usable = Vec::new();
+        for (place, candidate) in candidates.iter().enumerate() {
+            if !candidate.is_linear || all[place][0].is_quickly_solved(&settings[place])? {
+                usable.push(place);
+            }
+        }
+        if usable.len() < 2 {
+            return Ok(None);
+        }
+        let costs = parallel::map(threads, usable.len() * folds, |job| {
+            let (candidate, fold) = (usable[job / folds], job % folds);
             all[candidate][fold].costs(&settings[candidate])
         })?;
         let costs = costs.chunks(folds).map(|of_folds| {
             let complete = of_folds.iter().cloned().collect::<Option<Vec<_>>>();
             complete.map(|of_folds| of_folds.concat())
         });
-        let scored = candidates.iter().copied().zip(costs);
+        let scored = usable.iter().map(|&place| candidates[place]).zip(costs);
         let scored = scored.filter_map(|(candidate, costs)| Some((candidate, costs?)));
         Ok(Some(Self::among(&scored.collect::<Vec<_>>())))
     }
@@ -345,6 +355,23 @@ mod tests {
         let text = choice.to_string();
         assert!(text.starts_with("a linear model, by the NLL"), "{text}");
         assert!(text.contains("a network of the logarithm "), "{text}");
+    }
+
+    #[test]
+    fn a_linear_model_that_is_not_solved_within_seconds_is_no_candidate() {
+        let columns = (0..1100).map(|column| {
+            let values = (0..ROWS).map(|row| ((row * (column + 3)) % 17) as f64);
+            Column::numbers(format!("x{column}"), values.collect())
+        });
+        let targets = Column::numbers("y", normals(1).collect());
+        let columns = columns.chain([targets]).collect();
+        let wide = SplitTable {
+            table: Arc::new(Table::new(columns).unwrap()),
+            train: (0..ROWS).collect(),
+            validation: Vec::new(),
+        };
+        assert_eq!(candidates(&wide, &config("")).unwrap().len(), 2);
+        assert_eq!(chosen(&wide, &config("")), None);
     }
 
     #[test]

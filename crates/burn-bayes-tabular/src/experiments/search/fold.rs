@@ -10,7 +10,7 @@ use burn_bayes_data::{
 
 use serde::{Serialize, Serializer};
 
-use crate::engine::{Unobserved, check, fit, in_effect, weights};
+use crate::engine::{Unobserved, check, fit, in_effect, is_quickly_solved, weights};
 use crate::error::{Result, TabularError};
 use crate::experiments::jobs::LeftOut;
 use crate::predict::Predictions;
@@ -196,6 +196,15 @@ impl Fold {
     /// The settings in effect for the training rows.
     pub(crate) fn in_effect(&self, settings: FitSettings) -> Result<FitSettings> {
         Ok(in_effect(&self.rows()?.train, settings))
+    }
+
+    /// Whether a fit to the training rows is solved directly, within seconds.
+    pub(crate) fn is_quickly_solved(&self, settings: &FitSettings) -> Result<bool> {
+        let train = &self.rows()?.train;
+        Ok(is_quickly_solved(
+            train,
+            &in_effect(train, settings.clone()),
+        ))
     }
 
     /// D, the number of weights of a network for these rows.
