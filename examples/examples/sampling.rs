@@ -8,7 +8,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::silu;
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn_bayes::prelude::*;
-use burn_bayes::sampling::MclmcConfig;
+use burn_bayes::sampling::SamplingConfig;
 use burn_bayes_examples::is_smoke;
 
 /// One hidden layer.
@@ -39,7 +39,7 @@ fn main() -> burn_bayes::Result<()> {
     let x = Tensor::cat(vec![x.clone() - 1.7, x + 0.7], 0).reshape([200, 1]);
     let noise = Tensor::random([200, 1], Distribution::Normal(0.0, 0.1), &device);
     let y = (x.clone() * 3.0).sin() + noise;
-    let config = MclmcConfig::new();
+    let config = SamplingConfig::new();
     let config = match is_smoke() {
         true => config
             .with_warm_up_steps(50)

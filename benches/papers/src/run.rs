@@ -26,7 +26,7 @@ use crate::sets::{NAMED_SETS, NamedSet};
 use crate::{e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e12, trust};
 
 /// All experiments, in the order in which they run; those of the papers first.
-const EXPERIMENTS: [Experiment; 21] = [
+const EXPERIMENTS: [Experiment; 22] = [
     e1::EXPERIMENT,
     e2::EXPERIMENT,
     e3::EXPERIMENT,
@@ -48,6 +48,7 @@ const EXPERIMENTS: [Experiment; 21] = [
     trust::CALIBRATION,
     trust::GAP,
     trust::STEPS,
+    trust::VERDICT,
 ];
 
 /// What to reproduce.

@@ -208,6 +208,15 @@ impl Noise {
             false => value,
         }
     }
+
+    /// Numbers of rows in a random order.
+    pub(crate) fn shuffled(self, mut rows: Vec<usize>) -> Vec<usize> {
+        for last in (1..rows.len()).rev() {
+            let other = self.row(last as u64).uniform() * (last + 1) as f64;
+            rows.swap(last, (other as usize).min(last));
+        }
+        rows
+    }
 }
 
 /// Number `index` of a sequence in (0, 1) that is spread evenly, whatever the length: every `strata` numbers from a

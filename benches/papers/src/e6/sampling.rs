@@ -10,7 +10,7 @@ use burn_bayes::eval::{
     GaussianMixture, NoisePrecision, TargetScale, TargetedMixture, mixture_nll, rmse,
 };
 use burn_bayes::likelihood::Likelihood;
-use burn_bayes::sampling::MclmcConfig;
+use burn_bayes::sampling::{Dynamics, MclmcConfig, SamplingConfig};
 use burn_bayes::{Noise, Predictor, Supervised};
 use burn_bayes_data::{ColumnScale, Features, Scaler, Scaling};
 use burn_bayes_tabular::error::{Result, TabularError};
@@ -53,17 +53,18 @@ const HIDDEN: [usize; 2] = [16, 16];
 const CHAINS: u64 = 4;
 
 /// As many gradients of the warm start alone; the one step after it does not move.
-fn only_warmed_up(config: &MclmcConfig) -> MclmcConfig {
-    let gradients = config.warm_up_steps + config.tuning_steps + config.steps;
-    let config = config.clone().with_warm_up_steps(gradients);
+fn only_warmed_up(config: &SamplingConfig) -> SamplingConfig {
+    let steps = config.all_steps();
+    let config = config.clone().with_warm_up_steps(steps);
     let config = config.with_tuning_steps(1).with_steps(1).with_draws(1);
-    config.with_first_step_size(1e-9)
+    let still = MclmcConfig::new().with_first_step_size(1e-9);
+    config.with_dynamics(Dynamics::Mclmc(still))
 }
 
 /// Everything that a result depends on, besides the data.
 #[derive(Clone, Debug, Serialize)]
 struct Sampled {
-    config: MclmcConfig,
+    config: SamplingConfig,
     chains: u64,
 }
 
@@ -73,7 +74,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
     for split in 0..splits {
         for set in SETS.iter().filter(|set| set.is_wanted(context)) {
             let task = Arc::new(Task::new(&context.data, set));
-            let config = MclmcConfig::new().with_seed(split);
+            let config = SamplingConfig::new().with_seed(split);
             let config = match context.effort {
                 Effort::Full => config,
                 Effort::Quick => config

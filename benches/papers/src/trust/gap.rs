@@ -1,6 +1,6 @@
 //! A curve with a gap in its inputs, by a network whose function is known by sampling.
 
-use burn_bayes::sampling::MclmcConfig;
+use burn_bayes::sampling::{Dynamics, MclmcConfig, SamplingConfig};
 use burn_bayes_data::{Dataset, Features, Scaling, Split, Targets, gap_function, gap_regression};
 use serde::Serialize;
 
@@ -142,9 +142,10 @@ fn all_fits() -> impl Iterator<Item = Fits> {
 }
 
 /// Chains of MCLMC, as many as the reference has: by default, and as exact as HMC.
-fn chains(effort: Effort) -> [(&'static str, MclmcConfig); 2] {
-    let [default, exact] = CHAINS.map(|name| (name, MclmcConfig::new()));
-    let exact = exact.1.with_energy_variance(5e-4);
+fn chains(effort: Effort) -> [(&'static str, SamplingConfig); 2] {
+    let [default, exact] = CHAINS.map(|name| (name, SamplingConfig::new()));
+    let exact_walk = MclmcConfig::new().with_energy_variance(5e-4);
+    let exact = exact.1.with_dynamics(Dynamics::Mclmc(exact_walk));
     let exact = exact.with_steps(effort.choose(20_000, 3500));
     [default, (CHAINS[1], exact)]
 }
@@ -269,7 +270,7 @@ impl Known {
     /// The same of chains of MCLMC, and their R̂.
     pub(super) fn chains(
         &self,
-        mclmc: &MclmcConfig,
+        mclmc: &SamplingConfig,
         sampling: &Sampling,
     ) -> Result<FunctionValues> {
         let inputs = self.rows.test.values();
@@ -277,7 +278,7 @@ impl Known {
         Ok(found.in_units_of(self.rows.target_scale))
     }
 
-    fn sampled(&self, mclmc: &MclmcConfig, sampling: &Sampling) -> Result<Measures> {
+    fn sampled(&self, mclmc: &SamplingConfig, sampling: &Sampling) -> Result<Measures> {
         let found = self.chains(mclmc, sampling)?;
         let mut measures = self.measures([found.means, found.deviations]);
         measures.insert(R_HAT.into(), found.r_hat);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use burn_bayes::sampling::MclmcConfig;
+use burn_bayes::sampling::SamplingConfig;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::settings::Method;
 
@@ -25,7 +25,7 @@ pub(crate) fn draw() -> Result<String> {
     let sampling = sampling(Effort::Full, SEED);
     let known = Known::new(&sampling)?;
     let fit = |fits| known.predict(fits, SEED);
-    let chains = known.chains(&MclmcConfig::new(), &sampling)?;
+    let chains = known.chains(&SamplingConfig::new(), &sampling)?;
     let shown = [
         ("VIFA", fit(Fits::one(Method::Vifa))?),
         ("SLANG", fit(Fits::one(Method::Slang))?),

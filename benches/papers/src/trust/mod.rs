@@ -16,6 +16,7 @@ mod noise;
 mod optimum;
 mod relu_regression;
 mod steps;
+mod verdict;
 
 use burn_bayes_tabular::engine::{self, TrainedModel};
 use burn_bayes_tabular::error::{Result, TabularError};
@@ -39,6 +40,7 @@ pub(crate) use linear::EXPERIMENT as LINEAR;
 pub(crate) use logistic::EXPERIMENT as LOGISTIC;
 pub(crate) use noise::EXPERIMENT as NOISE;
 pub(crate) use steps::EXPERIMENT as STEPS;
+pub(crate) use verdict::EXPERIMENT as VERDICT;
 
 /// The NLL of held-out rows.
 const NLL: &str = "nll";
@@ -74,7 +76,7 @@ const fn judged_columns(
 /// The methods that give a Gaussian.
 fn gaussian_methods() -> impl Iterator<Item = Method> {
     let methods = Method::general();
-    methods.filter(|method| !matches!(method, Method::Map | Method::Mclmc))
+    methods.filter(|method| !matches!(method, Method::Map | Method::Mclmc | Method::Hmc))
 }
 
 /// Whether a fit says that it can be trusted.

@@ -6,7 +6,7 @@
 //! ```
 
 use burn_bayes::eval::Chains;
-use burn_bayes::sampling::{HmcConfig, LogDensity, MclmcConfig};
+use burn_bayes::sampling::{LogDensity, SamplingConfig};
 use burn_bayes_data::ColumnScale;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -61,9 +61,6 @@ impl FunctionValues {
     }
 }
 
-/// Near a quarter of a period for a weight that only the prior knows; the values of the function are then nearly
-/// independent from draw to draw.
-const LENGTH: f64 = 1.5;
 /// The deviation of the weights from which a chain starts, relative to the prior's.
 const START: f64 = 0.3;
 /// The largest R̂ of chains that agree.
@@ -94,10 +91,11 @@ impl ReluRegression {
         inputs: &[f64],
         sampling: &Sampling,
     ) -> Result<FunctionValues> {
-        let hmc = HmcConfig::new()
-            .with_warm_up(sampling.warm_up)
+        let hmc = SamplingConfig::hmc()
+            .with_warm_up_steps(0)
+            .with_tuning_steps(sampling.warm_up)
+            .with_steps(sampling.draws)
             .with_draws(sampling.draws)
-            .with_length(LENGTH)
             .with_seed(sampling.seed);
         let (densities, starts) = self.chains(sampling);
         let chains = hmc.sample_density(densities, starts)?;
@@ -114,7 +112,7 @@ impl ReluRegression {
     pub(super) fn sampled(
         &self,
         inputs: &[f64],
-        mclmc: &MclmcConfig,
+        mclmc: &SamplingConfig,
         sampling: &Sampling,
     ) -> Result<FunctionValues> {
         let (densities, starts) = self.chains(sampling);

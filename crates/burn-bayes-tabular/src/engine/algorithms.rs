@@ -59,7 +59,7 @@ pub(super) fn train(
         MethodConfig::Vadam(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Ivon(config) => start.bayesian(config.try_init(network)?),
         MethodConfig::Nagvac(config) => start.bayesian(config.try_init(network)?),
-        MethodConfig::Mclmc(config) => {
+        MethodConfig::Sampled(config) => {
             sampling::sample(training, config, start.checkpoint, start.observer)
         }
         MethodConfig::Laplace(_) | MethodConfig::Map => start.run(network),

@@ -4,6 +4,7 @@ use burn_bayes::sampling::Agreement;
 use serde::Serialize;
 
 use crate::scores::Verdict;
+use crate::settings::Method;
 use crate::text::number;
 
 /// R̂ of the predictions of training rows across chains, near 1 if they predict the same.
@@ -17,14 +18,16 @@ pub struct ChainAgreement {
     pub r_hat_upper: f64,
     #[serde(skip)]
     pub(super) is_converged: bool,
-    /// The epochs of the fit.
+    /// The method and the epochs of the fit.
+    #[serde(skip)]
+    method: Method,
     #[serde(skip)]
     epochs: usize,
 }
 
 impl ChainAgreement {
-    /// That of a fit of this number of epochs.
-    pub(crate) fn of(agreement: Agreement, epochs: usize) -> Self {
+    /// That of a fit by this method in this number of epochs.
+    pub(crate) fn of(agreement: Agreement, method: Method, epochs: usize) -> Self {
         Self {
             verdict: match agreement.is_approximate() {
                 true => Verdict::Trust,
@@ -33,6 +36,7 @@ impl ChainAgreement {
             r_hat: agreement.median,
             r_hat_upper: agreement.upper,
             is_converged: agreement.is_converged(),
+            method,
             epochs,
         }
     }
@@ -48,7 +52,8 @@ impl ChainAgreement {
             Verdict::Trust => format!("the chains agree approximately ({r_hat})"),
             Verdict::LookCloser | Verdict::DoNotUse => format!(
                 "the chains do not agree ({r_hat}), so that their average is that of an ensemble and not of the posterior; \
-                 try `--method mclmc --epochs {}`",
+                 try `--method {} --epochs {}`",
+                self.method,
                 2 * self.epochs
             ),
         }

@@ -40,7 +40,7 @@ pub fn memory(settings: &FitSettings, weights: usize) -> Result<MemoryPlan> {
             MemoryPlan::iterates(weights, weights, OptimizerMemory::Plain)
         }
         // The draws of all chains.
-        MethodConfig::Mclmc(config) => {
+        MethodConfig::Sampled(config) => {
             let draws = settings.chains * config.draws;
             MemoryPlan::iterates(weights, draws, OptimizerMemory::Plain)
         }

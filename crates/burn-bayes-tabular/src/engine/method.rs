@@ -7,7 +7,7 @@ use burn_bayes::laplace::{Laplace, Structure};
 use burn_bayes::methods::{
     Averaging, InitialDeviation, IterateSchedule, IvonConfig, MeanStage, VadamConfig, VonConfig,
 };
-use burn_bayes::sampling::MclmcConfig;
+use burn_bayes::sampling::SamplingConfig;
 use burn_bayes::train::StagedLearningRate;
 use burn_bayes::{BayesianConfig, SlangConfig, SwagConfig, VifaConfig};
 use burn_bayes_contrib::methods::{FactorAnalysisConfig, NagvacConfig};
@@ -39,7 +39,7 @@ pub(super) enum MethodConfig {
     /// A point estimate, whose posterior is approximated after the training.
     Laplace(Laplace),
     /// Samples of chains.
-    Mclmc(MclmcConfig),
+    Sampled(SamplingConfig),
     /// A point estimate, which needs an optimiser only.
     Map,
 }
@@ -136,7 +136,7 @@ impl MethodConfig {
                     .with_prior(prior(settings, None))
                     .with_structure(Structure::LowRank { rank }),
             ),
-            Method::Mclmc => Self::Mclmc(sampling::config(settings, rows)),
+            Method::Mclmc | Method::Hmc => Self::Sampled(sampling::config(settings, rows)),
             // Solved directly.
             Method::Exact | Method::FullGaussian | Method::Map => Self::Map,
         })

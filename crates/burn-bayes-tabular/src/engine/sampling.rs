@@ -1,13 +1,13 @@
 //! Samples of the weights, of chains on all rows.
 //!
-//! An epoch is a step of every chain, whose gradient is of all rows.
+//! An epoch is a step of every chain: a gradient of all rows, or a trajectory of them.
 
 use std::ops::ControlFlow;
 
 use burn::module::Module;
 use burn_bayes::Noise;
 use burn_bayes::posterior::SamplePosterior;
-use burn_bayes::sampling::{MclmcConfig, Sampling};
+use burn_bayes::sampling::{Sampling, SamplingConfig, batches_of_rows};
 use burn_bayes::train;
 
 use super::chain_agreement::ChainAgreement;
@@ -19,7 +19,7 @@ use super::weight_posterior::WeightPosterior;
 use super::{Checkpoint, EpochRecord, Observer};
 use crate::error::{Result, TabularError};
 use crate::network::Network;
-use crate::settings::FitSettings;
+use crate::settings::{FitSettings, Method};
 
 /// The precision of the prior of the logarithm of a variance or a dispersion: a factor of 20 is a deviation.
 const NOISE_PRIOR_PRECISION: f64 = 0.1;
@@ -38,9 +38,13 @@ pub(super) const FEWEST_EPOCHS: usize = 2;
 const MOST_COMPARED: usize = 200;
 
 /// The settings of the chains.
-pub(super) fn config(settings: &FitSettings, rows: usize) -> MclmcConfig {
-    MclmcConfig::new()
-        .with_gradients(settings.epochs(rows))
+pub(super) fn config(settings: &FitSettings, rows: usize) -> SamplingConfig {
+    let config = match settings.method {
+        Method::Hmc => SamplingConfig::hmc(),
+        _ => SamplingConfig::new(),
+    };
+    config
+        .with_all_steps(settings.epochs(rows))
         .with_prior(prior(settings, None))
         .with_seed(settings.seed)
 }
@@ -48,7 +52,7 @@ pub(super) fn config(settings: &FitSettings, rows: usize) -> MclmcConfig {
 /// Samples from the posterior, with these settings of the chains.
 pub(super) fn sample(
     training: &Training<'_>,
-    config: MclmcConfig,
+    config: SamplingConfig,
     checkpoint: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<TrainedModel> {
@@ -62,7 +66,10 @@ pub(super) fn sample(
         })
         .collect();
     let inner = training.device.clone().inner();
-    let batches: Vec<_> = training_set.batches(&inner).collect();
+    let batches = batches_of_rows(training_set.rows());
+    let batches: Vec<_> = batches
+        .map(|rows| training_set.batch(&rows, &inner))
+        .collect();
     let config = match is_noise_a_weight(settings, training_set.target()) {
         true => {
             let prior = config.prior.clone();
@@ -77,7 +84,10 @@ pub(super) fn sample(
             .map_err(|error| TabularError::Data(format!("{error}; fit again without --resume")))?;
     }
     let products = training_set.rows() * networks[0].num_params() * settings.chains;
-    let most = settings.epochs.unwrap_or_else(|| most_epochs(products));
+    let most = match settings.method {
+        Method::Mclmc if settings.epochs.is_none() => most_epochs(products),
+        _ => 0,
+    };
     let mut chains = Chains {
         training,
         network: networks[0].clone(),
@@ -197,7 +207,8 @@ impl Chains<'_, '_> {
         let batch = training_set.batch(&rows, &self.training.device.clone().inner());
         let samples = self.sampling.samples();
         let agreement = samples.agreement(&self.network, &batch.inputs)?;
-        Ok(agreement.map(|agreement| ChainAgreement::of(agreement, self.epoch())))
+        let method = self.training.settings.method;
+        Ok(agreement.map(|agreement| ChainAgreement::of(agreement, method, self.epoch())))
     }
 }
 

@@ -32,6 +32,7 @@ fn settings(method: Method) -> FitSettings {
         epochs: Some(match method {
             // A step each.
             Method::Mclmc => 1000,
+            Method::Hmc => 300,
             _ => 60,
         }),
         batch_size: 20,
@@ -203,7 +204,7 @@ fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
         let expected = fit(&training_set, &settings, &mut whole).unwrap();
         // In the middle of the third epoch, which has six steps, or one.
         let mut first = Interruption::after(match method {
-            Method::Mclmc => 2,
+            Method::Mclmc | Method::Hmc => 2,
             _ => 15,
         });
         let failure = fit(&training_set, &settings, &mut first).unwrap_err();
@@ -302,6 +303,7 @@ fn methods_without_a_bound_cannot_learn_the_prior() {
         Method::Swag,
         Method::FactorAnalysis,
         Method::Mclmc,
+        Method::Hmc,
     ] {
         let settings = FitSettings {
             prior_precision: "learned".parse().unwrap(),

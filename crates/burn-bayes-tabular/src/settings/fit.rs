@@ -24,20 +24,20 @@ settings! {
     FitSettings {
         /// Inference method.
         method: Method = Method::Auto;
-        /// Model: `linear`, or `mlp:50,50` for two hidden layers of 50 units [default: mlp:16,16 with mclmc, otherwise
-        /// mlp:50].
+        /// Model: `linear`, or `mlp:50,50` for two hidden layers of 50 units [default: mlp:16,16 with mclmc and hmc,
+        /// otherwise mlp:50].
         [method_default: Some(default_model)]
         model: NetworkShape;
-        /// Activation function of the hidden layers [default: silu with mclmc, otherwise relu].
+        /// Activation function of the hidden layers [default: silu with mclmc and hmc, otherwise relu].
         [unless: &[("model", "linear")]]
         activation: Activation, tuned activation;
         /// Rank of the posterior's low-rank factors [default: 5, or 20 with vifa and a Gaussian process as the prior, or
         /// the number of weights if that is smaller].
         [applies: |row| row.rank == RankRule::Given, method_default: Some(default_rank)]
         rank: usize;
-        /// Number of passes over the training rows, each a step of every chain with mclmc [default: 7000 with mclmc, down to
-        /// 1500 with many rows, and up to 20000 until its chains agree; otherwise 100, or as many as give 3000 steps if that
-        /// is more].
+        /// Number of passes over the training rows, each a step of every chain with mclmc and hmc [default: 7000 with mclmc and
+        /// 2800 with hmc, down to 1500 with many rows, and with mclmc up to 20000 until its chains agree; otherwise 100, or as
+        /// many as give 3000 steps if that is more].
         [unless: &[DIRECT], method_default: Some(default_epochs)]
         epochs: usize;
         /// Mini-batch size.
@@ -84,7 +84,7 @@ settings! {
         [unless: &[("prior", "weights")]]
         prior_margin: f64 = 0.5;
         /// Precision (1/variance) of the Gaussian prior over the weights: a number, `learned`, `learned-per-layer` or
-        /// `auto`, which with mclmc is a quarter of the fan-in for the weights of a layer, and 1 for biases.
+        /// `auto`, which with mclmc and hmc is a quarter of the fan-in for the weights of a layer, and 1 for biases.
         prior_precision: PriorPrecision = PriorPrecision::AUTO;
         /// Precision of the prior over biases [default: that of the weights].
         [unless: &[("no_intercept", "true")]]
@@ -347,7 +347,10 @@ impl FitSettings {
         self.epochs.unwrap_or_else(|| {
             let enough = FEWEST_STEPS.div_ceil(self.steps_of_epoch(rows));
             match self.method.is_sampled() {
-                true => (ROW_GRADIENTS / rows.max(1)).clamp(FEWEST_GRADIENTS, GRADIENTS),
+                true => {
+                    let most = self.method.row().chain_steps;
+                    (ROW_STEPS / rows.max(1)).clamp(FEWEST_CHAIN_STEPS, most)
+                }
                 false => FEWEST_EPOCHS.max(enough),
             }
         })
@@ -419,11 +422,9 @@ fn default_rank(defaults: &MethodDefaults) -> String {
 const FEWEST_EPOCHS: usize = 100;
 const FEWEST_STEPS: usize = 3000;
 
-/// The gradients of a chain.
-const GRADIENTS: usize = 7000;
-/// Gradients of a chain, times rows, from which on it has fewer gradients, and the fewest.
-const ROW_GRADIENTS: usize = 20_000_000;
-const FEWEST_GRADIENTS: usize = 1500;
+/// Steps of a chain, times rows, from which on it has fewer steps, and the fewest.
+const ROW_STEPS: usize = 20_000_000;
+const FEWEST_CHAIN_STEPS: usize = 1500;
 
 fn default_model(defaults: &MethodDefaults) -> String {
     let hidden = defaults.row.hidden.to_vec();
@@ -432,10 +433,9 @@ fn default_model(defaults: &MethodDefaults) -> String {
 
 fn default_epochs(defaults: &MethodDefaults) -> String {
     if defaults.row.kind == MethodKind::Sampled {
-        return format!(
-            "{GRADIENTS} of up to {} rows, fewer of more rows, and more until the chains agree",
-            ROW_GRADIENTS / GRADIENTS
-        );
+        let steps = defaults.row.chain_steps;
+        let rows = ROW_STEPS / steps;
+        return format!("{steps} of up to {rows} rows, and fewer of more rows");
     }
     format!("{FEWEST_EPOCHS}, or as many as give {FEWEST_STEPS} steps if that is more")
 }
@@ -599,8 +599,7 @@ mod tests {
         );
         assert_eq!(
             shown("method = 'mclmc'"),
-            "model = mlp:16,16; activation = silu; epochs = 7000 of up to 2857 rows, fewer of more rows, and more until the \
-             chains agree"
+            "model = mlp:16,16; activation = silu; epochs = 7000 of up to 2857 rows, and fewer of more rows"
         );
     }
 
@@ -614,6 +613,7 @@ mod tests {
         let sampled = settings("method = 'mclmc'");
         let epochs = [100, 2857, 10_000, 50_000].map(|rows| sampled.epochs(rows));
         assert_eq!(epochs, [7000, 7000, 2000, 1500]);
+        assert_eq!(settings("method = 'hmc'").epochs(100), 2800);
         let given = settings("batch_size = 30\nepochs = 7");
         assert_eq!((given.epochs(60), given.steps(60)), (7, 14));
     }

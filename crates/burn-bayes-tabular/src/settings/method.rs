@@ -5,6 +5,7 @@ use burn_bayes::methods::{
     VonConfig,
 };
 use burn_bayes::posterior::FormKind;
+use burn_bayes::sampling::SamplingConfig;
 use burn_bayes::{SlangConfig, SwagConfig, VifaConfig};
 use burn_bayes_contrib::methods::{FactorAnalysisConfig, NagvacConfig};
 
@@ -62,6 +63,8 @@ pub struct MethodRow {
     /// The hidden layers of a network, and their activation function.
     pub(crate) hidden: &'static [usize],
     pub(crate) activation: Activation,
+    /// The steps of a chain, of few rows.
+    pub(crate) chain_steps: usize,
 }
 
 impl MethodRow {
@@ -77,6 +80,7 @@ impl MethodRow {
         draws: DefaultDraws::ONE,
         hidden: &[50],
         activation: Activation::Relu,
+        chain_steps: 0,
     };
 
     /// A method from the iterates of an ordinary training.
@@ -115,6 +119,17 @@ impl MethodRow {
             rates: rates.with_covariance(rates.mean, diagonal),
             has_diagonal_rate: rate.is_some(),
             draws: C::DRAWS,
+            ..Self::POINT
+        }
+    }
+
+    /// Chains of these settings.
+    fn sampled(config: &SamplingConfig) -> Self {
+        Self {
+            kind: MethodKind::Sampled,
+            hidden: &[16, 16],
+            activation: Activation::Silu,
+            chain_steps: config.all_steps(),
             ..Self::POINT
         }
     }
@@ -226,12 +241,9 @@ methods! {
         }
     },
     /// Samples of microcanonical Langevin Monte Carlo, of several chains on all rows.
-    Mclmc = "mclmc" => MethodRow {
-        kind: MethodKind::Sampled,
-        hidden: &[16, 16],
-        activation: Activation::Silu,
-        ..MethodRow::POINT
-    },
+    Mclmc = "mclmc" => MethodRow::sampled(&SamplingConfig::new()),
+    /// Samples of Hamiltonian Monte Carlo: the exact reference for mclmc, which takes many times as long.
+    Hmc = "hmc" => MethodRow::sampled(&SamplingConfig::hmc()),
     /// Laplace approximation of the maximum a posteriori fit, with linearised predictions.
     Laplace = "laplace" => MethodRow {
         kind: MethodKind::PostHoc,

@@ -4,30 +4,30 @@ use serde::{Deserialize, Serialize};
 
 use super::climb::Climb;
 use super::density::LogDensity;
-use super::microcanonical::Particle;
-use super::settings::MclmcConfig;
-use super::step_size::StepSize;
+use super::hmc::Trajectories;
+use super::mclmc::Walk;
+use super::settings::{Dynamics, SamplingConfig};
 use crate::error::{Error, Result};
 use crate::noise::Noise;
 
-/// When a chain does what, in gradients.
+/// When a chain does what, in steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phases {
     /// Its way to a mode is over.
-    climbed: u64,
-    /// The wanted variance has fallen, and the deviations are being collected.
-    settled: u64,
+    pub(super) climbed: u64,
+    /// The chain is near the posterior, and its deviations are being collected.
+    pub(super) settled: u64,
     /// The deviations become the metric.
-    measured: u64,
+    pub(super) measured: u64,
     /// Tuning is over.
-    tuned: u64,
+    pub(super) tuned: u64,
     /// Steps from draw to draw.
     interval: u64,
     pub(super) end: u64,
 }
 
 impl Phases {
-    pub(super) fn new(config: &MclmcConfig) -> Self {
+    pub(super) fn new(config: &SamplingConfig) -> Self {
         let climbed = config.warm_up_steps as u64;
         let after = |share: f64| climbed + (share * config.tuning_steps as f64) as u64;
         let interval = (config.steps / config.draws) as u64;
@@ -49,19 +49,28 @@ impl Phases {
             ..self
         }
     }
+
+    /// The share of the learning rate in a step of the way to a mode: all of it in the first half, then less and less.
+    fn share_of_rate(&self, step: u64) -> f64 {
+        let left = (self.climbed - step) as f64 / self.climbed as f64;
+        (2.0 * left).min(1.0)
+    }
 }
 
-/// A chain between two gradients.
+/// A chain between two steps.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Chain {
     step: u64,
-    state: State,
+    motion: Motion,
+    draws: Vec<Vec<f64>>,
 }
 
+/// How a chain moves.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-enum State {
-    Climbing(Climb),
-    Walking(Walk),
+enum Motion {
+    Climb(Climb),
+    Mclmc(Walk),
+    Hmc(Trajectories),
 }
 
 impl Chain {
@@ -69,7 +78,8 @@ impl Chain {
     pub(super) fn new(place: Vec<f64>) -> Self {
         Self {
             step: 0,
-            state: State::Climbing(Climb::new(place)),
+            motion: Motion::Climb(Climb::new(place)),
+            draws: Vec::new(),
         }
     }
 
@@ -77,23 +87,37 @@ impl Chain {
     pub(super) fn advance(
         &mut self,
         density: &mut impl LogDensity,
-        (config, phases): (&MclmcConfig, &Phases),
+        (config, phases): (&SamplingConfig, &Phases),
         noise: Noise,
         until: u64,
     ) -> Result<()> {
         while self.step < until.min(phases.end) {
-            if let State::Climbing(climb) = &mut self.state {
-                if self.step < phases.climbed {
-                    climb.step(density, config.warm_up_rate)?;
-                    self.step += 1;
+            let of_step = noise.fold(self.step);
+            match &mut self.motion {
+                Motion::Climb(climb) if self.step < phases.climbed => {
+                    let rate = config.warm_up_rate * phases.share_of_rate(self.step);
+                    climb.pass(density, rate, of_step)?;
+                }
+                Motion::Climb(climb) => {
+                    let place = std::mem::take(climb).into_place();
+                    self.motion = match &config.dynamics {
+                        Dynamics::Mclmc(config) => {
+                            let noise = noise.fold(START);
+                            Motion::Mclmc(Walk::new(density, place, config, noise)?)
+                        }
+                        Dynamics::Hmc(config) => {
+                            Motion::Hmc(Trajectories::new(density, place, config)?)
+                        }
+                    };
                     continue;
                 }
-                let place = std::mem::take(climb).into_place();
-                self.state = State::Walking(Walk::new(density, place, config, noise)?);
+                Motion::Mclmc(walk) => walk.step(density, phases, self.step, of_step)?,
+                Motion::Hmc(hmc) => hmc.step(density, phases, self.step, of_step)?,
             }
-            if let State::Walking(walk) = &mut self.state {
-                walk.step(density, config, phases, (self.step, noise))?;
-                self.step += 1;
+            self.step += 1;
+            let sampled = self.step.saturating_sub(phases.tuned);
+            if sampled > 0 && sampled.is_multiple_of(phases.interval) {
+                self.draws.push(self.place().clone());
             }
         }
         Ok(())
@@ -101,10 +125,7 @@ impl Chain {
 
     /// The draws so far.
     pub(super) fn draws(&self) -> &[Vec<f64>] {
-        match &self.state {
-            State::Climbing(_) => &[],
-            State::Walking(walk) => &walk.draws,
-        }
+        &self.draws
     }
 
     /// The steps so far.
@@ -114,37 +135,25 @@ impl Chain {
 
     /// Where it is.
     pub(super) fn place(&self) -> &Vec<f64> {
-        match &self.state {
-            State::Climbing(climb) => climb.place(),
-            State::Walking(walk) => &walk.particle.place,
+        match &self.motion {
+            Motion::Climb(climb) => climb.place(),
+            Motion::Mclmc(walk) => walk.place(),
+            Motion::Hmc(trajectories) => trajectories.place(),
         }
     }
 
-    /// `None` before the first step of the sampling.
+    /// `None` before the first step of the sampling that was made.
     pub(super) fn summary(&self) -> Option<ChainSummary> {
-        match &self.state {
-            State::Walking(walk) if walk.made > 0 => Some(walk.summary()),
-            State::Climbing(_) | State::Walking(_) => None,
+        match &self.motion {
+            Motion::Climb(_) => None,
+            Motion::Mclmc(walk) => walk.summary(),
+            Motion::Hmc(trajectories) => trajectories.summary(),
         }
     }
 }
 
-/// A chain after its way to a mode.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-struct Walk {
-    particle: Particle,
-    size: StepSize,
-    /// p.
-    metric: Vec<f64>,
-    /// L.
-    length: f64,
-    moments: Moments,
-    /// ΣΔE² of the steps of the sampling, and their number.
-    squared_errors: f64,
-    made: u64,
-    failures: u64,
-    draws: Vec<Vec<f64>>,
-}
+/// The stream of what a chain needs once; steps have the streams of their numbers.
+const START: u64 = u64::MAX;
 
 /// What a chain did.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -152,151 +161,48 @@ struct Walk {
 pub struct ChainSummary {
     /// ε, the size of its steps.
     pub step_size: f64,
-    /// The variance of the energy error per weight while it was sampled.
+    /// The mean square of the energy error per weight while it was sampled.
     pub energy_variance: f64,
-    /// Steps that led to where the density is nearly zero, and were not made.
-    pub failures: u64,
+    /// Steps of the sampling that were not made: with MCLMC, those to where the density is nearly zero; with HMC, rejected
+    /// trajectories.
+    pub rejections: u64,
 }
 
-impl Walk {
-    fn new(
-        density: &mut impl LogDensity,
-        place: Vec<f64>,
-        config: &MclmcConfig,
-        noise: Noise,
-    ) -> Result<Self> {
-        let len = place.len();
-        let mut particle = Particle::new(density, place)?;
-        if !particle.is_finite() {
-            return Err(Error::numerical(
-                "the density of the posterior or its gradient is not finite where a chain starts; likely causes: a warm \
-                 start at a rate that is too high, or a loss that takes the logarithm of zero",
-            ));
+/// The steps of the sampling.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(super) struct Tally {
+    /// ΣΔE² of the steps that were made, and their number.
+    squared_errors: f64,
+    made: u64,
+    rejections: u64,
+}
+
+impl Tally {
+    /// Counts a step with this error of the energy, or one that was not made.
+    pub(super) fn count(&mut self, error: Option<f64>) {
+        match error {
+            Some(error) => {
+                self.squared_errors += error * error;
+                self.made += 1;
+            }
+            None => self.rejections += 1,
         }
-        particle.refresh(f64::INFINITY, &normals(noise, START, len));
-        Ok(Self {
-            particle,
-            size: StepSize::new(config.first_step_size),
-            metric: vec![1.0; len],
-            length: (len as f64).sqrt(),
-            moments: Moments::new(len),
-            squared_errors: 0.0,
-            made: 0,
-            failures: 0,
-            draws: Vec::new(),
+    }
+
+    /// That of a chain with this number of weights; `None` if no step was made.
+    pub(super) fn summary(&self, step_size: f64, weights: usize) -> Option<ChainSummary> {
+        (self.made > 0).then(|| ChainSummary {
+            step_size,
+            energy_variance: self.squared_errors / (self.made as f64 * weights as f64),
+            rejections: self.rejections,
         })
     }
-
-    /// Step number `step` of the chain.
-    fn step(
-        &mut self,
-        density: &mut impl LogDensity,
-        config: &MclmcConfig,
-        phases: &Phases,
-        (step, noise): (u64, Noise),
-    ) -> Result<()> {
-        let (len, size) = (self.metric.len() as f64, self.size.size);
-        let wanted = len * wanted_variance(config, step, phases);
-        let most = MOST_DEVIATIONS * wanted.sqrt();
-        let error = self.particle.step(density, size, &self.metric, most)?;
-        let share = match error {
-            Some(_) => ((2.0 * size / self.length).exp_m1() / len).sqrt(),
-            None => f64::INFINITY,
-        };
-        let normals = normals(noise, step, self.metric.len());
-        self.particle.refresh(share, &normals);
-        self.size.adapt(error.unwrap_or(most), wanted);
-        if step < phases.tuned {
-            if (phases.settled..phases.measured).contains(&step) {
-                self.moments.add(&self.particle.place, size);
-            }
-            if step + 1 == phases.measured {
-                self.measure(config);
-            }
-        } else {
-            match error {
-                Some(error) => {
-                    self.squared_errors += error * error;
-                    self.made += 1;
-                }
-                None => self.failures += 1,
-            }
-            if (step + 1 - phases.tuned).is_multiple_of(phases.interval) {
-                self.draws.push(self.particle.place.clone());
-            }
-        }
-        Ok(())
-    }
-
-    /// The deviations become the metric, in which the scale of the steps stays the same.
-    fn measure(&mut self, config: &MclmcConfig) {
-        let variances = self.moments.variances();
-        let mean = variances.iter().sum::<f64>() / variances.len() as f64;
-        let shares = variances.iter().map(|variance| variance / mean);
-        self.metric = shares.map(f64::sqrt).collect();
-        self.size.restart();
-        self.length = config.length * (self.metric.len() as f64).sqrt();
-    }
-
-    fn summary(&self) -> ChainSummary {
-        ChainSummary {
-            step_size: self.size.size,
-            energy_variance: self.squared_errors / (self.made as f64 * self.metric.len() as f64),
-            failures: self.failures,
-        }
-    }
 }
 
-/// v in a step of the tuning: it falls geometrically.
-fn wanted_variance(config: &MclmcConfig, step: u64, phases: &Phases) -> f64 {
-    let (first, last) = (config.first_energy_variance, config.energy_variance);
-    let falling = (phases.settled - phases.climbed).max(1) as f64;
-    let share = ((step - phases.climbed) as f64 / falling).min(1.0);
-    first * (last / first).powf(share)
-}
-
-/// The error of a step that is not made, in wanted deviations: it would lead to where the density is nearly zero.
-const MOST_DEVIATIONS: f64 = 30.0;
-/// The stream of the first direction; steps have the streams of their numbers.
-const START: u64 = u64::MAX;
-
-fn normals(noise: Noise, step: u64, len: usize) -> Vec<f32> {
-    noise.fold(step).on_host(len)
-}
-
-/// Weighted moments of the places that a chain visits.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-struct Moments {
-    weight: f64,
-    means: Vec<f64>,
-    squares: Vec<f64>,
-}
-
-impl Moments {
-    fn new(len: usize) -> Self {
-        Self {
-            weight: 0.0,
-            means: vec![0.0; len],
-            squares: vec![0.0; len],
-        }
-    }
-
-    fn add(&mut self, place: &[f64], weight: f64) {
-        self.weight += weight;
-        let share = weight / self.weight;
-        for ((mean, square), z) in self.means.iter_mut().zip(&mut self.squares).zip(place) {
-            let distance = z - *mean;
-            *mean += share * distance;
-            *square += weight * distance * (z - *mean);
-        }
-    }
-
-    fn variances(&self) -> Vec<f64> {
-        /// A weight that did not move at all would never do so again.
-        const SMALLEST: f64 = 1e-12;
-        self.squares
-            .iter()
-            .map(|square| (square / self.weight).max(SMALLEST))
-            .collect()
-    }
+/// An error for a start without a density.
+pub(super) fn without_density() -> Error {
+    Error::numerical(
+        "the density of the posterior or its gradient is not finite where a chain starts; likely causes: a warm start at a \
+         rate that is too high, or a loss that takes the logarithm of zero",
+    )
 }

@@ -1,5 +1,6 @@
 //! What samplers draw from: densities, and the posterior of a model as one.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use burn::module::{Module, ParamGroup};
@@ -20,6 +21,30 @@ pub trait LogDensity: Send {
     ///
     /// If it cannot be evaluated. A place without a density is no error: its logarithm is −∞ or NaN.
     fn evaluate(&mut self, place: &[f64], gradient: &mut [f64]) -> Result<f64>;
+
+    /// The number of parts of the data, each of which gives an estimate.
+    fn parts(&self) -> usize {
+        1
+    }
+
+    /// What [`evaluate`](Self::evaluate) gives, estimated from one part of the data: without a bias, if each part is as likely.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be evaluated.
+    fn estimate(&mut self, _part: usize, place: &[f64], gradient: &mut [f64]) -> Result<f64> {
+        self.evaluate(place, gradient)
+    }
+}
+
+/// The most rows of a batch.
+const MOST_ROWS: usize = 512;
+
+/// The rows of batches of equal size that samplers are fast with: few enough for a warm start in many steps, enough for compiled
+/// gradients. Neighbours are in different batches, so that sorted rows make no difference.
+pub fn batches_of_rows(rows: usize) -> impl Iterator<Item = Vec<usize>> {
+    let batches = rows.div_ceil(MOST_ROWS);
+    (0..batches).map(move |first| (first..rows).step_by(batches).collect())
 }
 
 /// The posterior over the weights of a model, in units of the prior's standard deviations, or of 1 where these are larger.
@@ -123,6 +148,38 @@ impl<M> ModelDensity<M>
 where
     M: Module + ExampleLoss<Input: ExampleBatch + Send> + 'static,
 {
+    /// The logarithm of the prior, less as many times the losses of these batches as there are such ranges of them.
+    fn sum(&mut self, batches: Range<usize>, place: &[f64], gradient: &mut [f64]) -> Result<f64> {
+        self.weights.clear();
+        self.weights.extend(scaled(place, &self.units));
+        let mut log_density = 0.0;
+        for ((slope, z), precision) in gradient.iter_mut().zip(place).zip(self.precisions.iter()) {
+            *slope = -precision * z;
+            log_density += 0.5 * *slope * z;
+        }
+        let times = (self.batches.len() / batches.len()) as f64;
+        for batch in &self.batches[batches] {
+            log_density -= times
+                * match batch {
+                    Batch::Compiled(batch) => batch.sum(&self.weights, &mut self.gradient),
+                    Batch::Direct(batch) => {
+                        let weights = TensorData::new(self.weights.clone(), [self.weights.len()]);
+                        let device = self.model.devices().into_iter().next().unwrap_or_default();
+                        let weights = Tensor::from_data(weights, &device.inner());
+                        let (losses, pieces) = self.losses.direct(&self.model, weights, batch)?;
+                        let pieces = Tensor::cat(pieces, 0).into_data();
+                        self.gradient = pieces.iter::<f32>().collect();
+                        losses.into_data().iter::<f64>().sum()
+                    }
+                };
+            let gradients = self.gradient.iter().zip(self.units.iter());
+            for (slope, (&loss, unit)) in gradient.iter_mut().zip(gradients) {
+                *slope -= times * f64::from(loss) * unit;
+            }
+        }
+        Ok(log_density)
+    }
+
     /// The sum of the losses of all rows at a place.
     pub(super) fn loss(&mut self, place: &[f64]) -> Result<f64> {
         let log_density = self.evaluate(place, &mut vec![0.0; place.len()])?;
@@ -137,31 +194,14 @@ where
     M: Module + ExampleLoss<Input: ExampleBatch + Send> + 'static,
 {
     fn evaluate(&mut self, place: &[f64], gradient: &mut [f64]) -> Result<f64> {
-        self.weights.clear();
-        self.weights.extend(scaled(place, &self.units));
-        let mut log_density = 0.0;
-        for ((slope, z), precision) in gradient.iter_mut().zip(place).zip(self.precisions.iter()) {
-            *slope = -precision * z;
-            log_density += 0.5 * *slope * z;
-        }
-        for batch in &self.batches {
-            log_density -= match batch {
-                Batch::Compiled(batch) => batch.sum(&self.weights, &mut self.gradient),
-                Batch::Direct(batch) => {
-                    let weights = TensorData::new(self.weights.clone(), [self.weights.len()]);
-                    let device = self.model.devices().into_iter().next().unwrap_or_default();
-                    let weights = Tensor::from_data(weights, &device.inner());
-                    let (losses, pieces) = self.losses.direct(&self.model, weights, batch)?;
-                    let pieces = Tensor::cat(pieces, 0).into_data();
-                    self.gradient = pieces.iter::<f32>().collect();
-                    losses.into_data().iter::<f64>().sum()
-                }
-            };
-            let gradients = self.gradient.iter().zip(self.units.iter());
-            for (slope, (&loss, unit)) in gradient.iter_mut().zip(gradients) {
-                *slope -= f64::from(loss) * unit;
-            }
-        }
-        Ok(log_density)
+        self.sum(0..self.batches.len(), place, gradient)
+    }
+
+    fn parts(&self) -> usize {
+        self.batches.len()
+    }
+
+    fn estimate(&mut self, part: usize, place: &[f64], gradient: &mut [f64]) -> Result<f64> {
+        self.sum(part..part + 1, place, gradient)
     }
 }

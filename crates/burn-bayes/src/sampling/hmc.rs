@@ -1,7 +1,13 @@
 //! Hamiltonian Monte Carlo, with a step size found by dual averaging.
 //!
-//! A trajectory starts with a momentum r ~ N(0, I), makes leapfrog steps of size ε on H = −l(z) + ½‖r‖², and is accepted with
-//! probability min(1, exp(−ΔH)). During the warm-up, ε follows the acceptance probabilities a of the trajectories t = 1, 2, …:
+//! A trajectory starts with a momentum r ~ N(0, I), makes leapfrog steps of size ε on H = −l(z) + ½‖r‖² with the metric p,
+//!
+//! ```text
+//! r ← r + ½ε p⊙∇l(z)      z ← z + ε p⊙r      r ← r + ½ε p⊙∇l(z)
+//! ```
+//!
+//! and is accepted with probability min(1, exp(−ΔH)). During the tuning, ε follows the acceptance probabilities a of the
+//! trajectories t = 1, 2, …:
 //!
 //! ```text
 //! h_t       = h_{t−1} + ((δ − a_t) − h_{t−1}) / (t + t₀)
@@ -9,58 +15,37 @@
 //! ln ε̄_t    = ln ε̄_{t−1} + t^−κ (ln ε_t − ln ε̄_{t−1})
 //! ```
 //!
-//! and the draws are made with the last ε̄. Trajectories have random lengths, so that none of them closes.
+//! and the draws are made with the last ε̄. The metric is 1 at first, and then the deviations of the weights in a part of the
+//! tuning. Trajectories have random lengths, so that none of them closes.
 //!
 //! References: Neal (2011), "MCMC using Hamiltonian dynamics"; Hoffman and Gelman (2014), "The No-U-Turn sampler", section
 //! 3.2.1, for dual averaging and its constants.
 
 use burn::config::Config;
-use burn_bayes_graph::cpu::side_by_side;
+use serde::{Deserialize, Serialize};
 
+use super::chain::{ChainSummary, Phases, Tally, without_density};
 use super::density::LogDensity;
-use crate::error::{Error, Result};
-use crate::methods::checks::{counts, positive};
+use super::moments::Moments;
+use crate::error::Result;
+use crate::methods::checks::positive;
 use crate::noise::Noise;
 
 /// The settings of Hamiltonian Monte Carlo, the reference for other methods: exact, and many times as slow as
 /// [`MclmcConfig`](super::MclmcConfig).
-///
-/// ```
-/// use burn_bayes::Result;
-/// use burn_bayes::sampling::{HmcConfig, LogDensity};
-///
-/// /// Two independent normals, of deviation 1 and .1.
-/// struct Normals;
-///
-/// impl LogDensity for Normals {
-///     fn evaluate(&mut self, place: &[f64], gradient: &mut [f64]) -> Result<f64> {
-///         gradient[0] = -place[0];
-///         gradient[1] = -100.0 * place[1];
-///         Ok(0.5 * (gradient[0] * place[0] + gradient[1] * place[1]))
-///     }
-/// }
-///
-/// let hmc = HmcConfig::new().with_draws(200);
-/// let chains = hmc.sample_density(vec![Normals], vec![vec![0.0; 2]])?;
-/// assert_eq!([chains[0].len(), chains[0][0].len()], [200, 2]);
-/// # Ok::<(), burn_bayes::Error>(())
-/// ```
 #[derive(Config, Debug)]
 #[non_exhaustive]
 pub struct HmcConfig {
-    /// The trajectories of a chain in which the step size is found.
-    #[config(default = 500)]
-    pub warm_up: usize,
-    /// The draws of a chain, one of each further trajectory.
-    #[config(default = 2000)]
-    pub draws: usize,
-    /// The mean length of a trajectory, in units of z where the momentum is 1. A quarter of a period leads to an almost
-    /// independent draw: 1.5 for numbers of which only the prior knows.
+    /// The mean length of a trajectory, in deviations of a weight in the tuning. A quarter of a period, 1.5, leads to an almost
+    /// independent draw.
     #[config(default = 1.5)]
     pub length: f64,
-    /// The seed.
-    #[config(default = 0)]
-    pub seed: u64,
+}
+
+impl HmcConfig {
+    pub(super) fn validate(&self) -> Result<()> {
+        positive("length", self.length)
+    }
 }
 
 /// δ, the acceptance probability that is aimed at.
@@ -69,71 +54,114 @@ const ACCEPTANCE: f64 = 0.8;
 const SHRINKAGE: f64 = 0.05;
 const DELAY: f64 = 10.0;
 const FORGETTING: f64 = 0.75;
-/// ε₀.
+/// ε₀ with the first metric.
 const FIRST_STEP: f64 = 1e-3;
 /// The most leapfrog steps of a trajectory.
 const MOST_STEPS: f64 = 2000.0;
-/// The random streams of the chains, and in a trajectory of its length and of its acceptance.
-const CHAINS: u64 = 0x686d_6300;
+/// The random streams of a trajectory: its momentum, its length and its acceptance.
+const MOMENTUM: u64 = 0;
 const LENGTH: u64 = 1;
 const CHOICE: u64 = 2;
 
-impl HmcConfig {
-    /// Samples from a density, which every chain has a copy of, from these starts: the draws of each chain.
-    ///
-    /// # Errors
-    ///
-    /// If a setting cannot be used, the density cannot be evaluated, or it is not finite at the start of a chain.
-    pub fn sample_density<D: LogDensity>(
-        &self,
-        densities: Vec<D>,
-        starts: Vec<Vec<f64>>,
-    ) -> Result<Vec<Vec<Vec<f64>>>> {
-        counts([("draws", self.draws)])?;
-        positive("length", self.length)?;
-        let noise = Noise::new(self.seed).fold(CHAINS);
-        let chains = densities.into_iter().zip(starts).zip(0..);
-        let chains = side_by_side(chains.collect(), |((mut density, start), number)| {
-            self.chain(&mut density, start, noise.fold(number))
-        });
-        chains.into_iter().collect()
+/// A chain after its way to a mode.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Trajectories {
+    config: HmcConfig,
+    state: State,
+    size: StepSize,
+    /// p.
+    metric: Vec<f64>,
+    moments: Moments,
+    tally: Tally,
+}
+
+impl Trajectories {
+    pub(super) fn new(
+        density: &mut impl LogDensity,
+        place: Vec<f64>,
+        config: &HmcConfig,
+    ) -> Result<Self> {
+        let len = place.len();
+        let mut gradient = vec![0.0; len];
+        let state = State {
+            log_density: density.evaluate(&place, &mut gradient)?,
+            gradient,
+            place,
+        };
+        if !state.is_finite() {
+            return Err(without_density());
+        }
+        Ok(Self {
+            config: config.clone(),
+            state,
+            size: StepSize::new(FIRST_STEP),
+            metric: vec![1.0; len],
+            moments: Moments::new(len),
+            tally: Tally::default(),
+        })
     }
 
-    fn chain(
-        &self,
+    /// The trajectory that is step number `step` of the chain.
+    pub(super) fn step(
+        &mut self,
         density: &mut impl LogDensity,
-        start: Vec<f64>,
+        phases: &Phases,
+        step: u64,
         noise: Noise,
-    ) -> Result<Vec<Vec<f64>>> {
-        let mut state = State::new(density, start)?;
-        let mut step = StepSize::new();
-        let mut draws = Vec::with_capacity(self.draws);
-        for trajectory in 0..self.warm_up + self.draws {
-            let noise = noise.fold(trajectory as u64);
-            let is_draw = trajectory >= self.warm_up;
-            let size = if is_draw { step.average } else { step.current };
-            let length = self.length * (0.5 + noise.fold(LENGTH).uniform());
-            let steps = (length / size).ceil().min(MOST_STEPS) as usize;
-            let momentum = noise.on_host(state.place.len()).into_iter();
-            let mut momentum: Vec<f64> = momentum.map(f64::from).collect();
-            let mut proposal = state.clone();
-            let before = kinetic(&momentum) - state.log_density;
-            proposal.travel(density, &mut momentum, size, steps)?;
-            let log_ratio = before - kinetic(&momentum) + proposal.log_density;
-            // NaN is a trajectory that diverged.
-            let acceptance = match log_ratio.is_nan() {
-                true => 0.0,
-                false => log_ratio.exp().min(1.0),
-            };
-            if noise.fold(CHOICE).uniform() < acceptance {
-                state = proposal;
-            }
-            match is_draw {
-                true => draws.push(state.place.clone()),
-                false => step.update(acceptance),
-            }
+    ) -> Result<()> {
+        let is_sampling = step >= phases.tuned;
+        let size = match is_sampling {
+            true => self.size.average,
+            false => self.size.current,
+        };
+        let length = self.config.length * (0.5 + noise.fold(LENGTH).uniform());
+        let steps = (length / size).ceil().min(MOST_STEPS) as usize;
+        let momentum = noise.fold(MOMENTUM).on_host(self.metric.len()).into_iter();
+        let mut momentum: Vec<f64> = momentum.map(f64::from).collect();
+        let mut proposal = self.state.clone();
+        let before = kinetic(&momentum) - self.state.log_density;
+        proposal.travel(density, &self.metric, &mut momentum, size, steps)?;
+        let error = kinetic(&momentum) - proposal.log_density - before;
+        let acceptance = match proposal.is_finite() && error.is_finite() {
+            true => (-error).exp().min(1.0),
+            false => 0.0,
+        };
+        let is_accepted = noise.fold(CHOICE).uniform() < acceptance;
+        if is_accepted {
+            self.state = proposal;
         }
-        Ok(draws)
+        if is_sampling {
+            self.tally.count(is_accepted.then_some(error));
+            return Ok(());
+        }
+        self.size.update(acceptance);
+        if (phases.settled..phases.measured).contains(&step) {
+            self.moments.add(&self.state.place, 1.0);
+        }
+        if step + 1 == phases.measured {
+            self.measure();
+        }
+        Ok(())
+    }
+
+    /// The deviations become the metric, drawn to a small one as far as few trajectories were seen.
+    fn measure(&mut self) {
+        const SMALL: f64 = 1e-3;
+        const WEIGHT: f64 = 5.0;
+        let count = self.moments.weight();
+        let variances = self.moments.variances();
+        let drawn =
+            variances.map(|variance| (count * variance + WEIGHT * SMALL) / (count + WEIGHT));
+        self.metric = drawn.map(f64::sqrt).collect();
+        self.size = StepSize::new(self.size.average);
+    }
+
+    pub(super) fn place(&self) -> &Vec<f64> {
+        &self.state.place
+    }
+
+    pub(super) fn summary(&self) -> Option<ChainSummary> {
+        self.tally.summary(self.size.average, self.metric.len())
     }
 }
 
@@ -141,14 +169,15 @@ fn kinetic(momentum: &[f64]) -> f64 {
     0.5 * momentum.iter().map(|r| r * r).sum::<f64>()
 }
 
-fn add(to: &mut [f64], factor: f64, values: &[f64]) {
-    for (to, value) in to.iter_mut().zip(values) {
-        *to += factor * value;
+/// Adds size p⊙values.
+fn add(to: &mut [f64], size: f64, metric: &[f64], values: &[f64]) {
+    for ((to, p), value) in to.iter_mut().zip(metric).zip(values) {
+        *to += size * p * value;
     }
 }
 
 /// z, l and ∇l.
-#[derive(Clone)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct State {
     place: Vec<f64>,
     log_density: f64,
@@ -156,40 +185,37 @@ struct State {
 }
 
 impl State {
-    fn new(density: &mut impl LogDensity, place: Vec<f64>) -> Result<Self> {
-        let mut gradient = vec![0.0; place.len()];
-        let log_density = density.evaluate(&place, &mut gradient)?;
-        if !log_density.is_finite() {
-            return Err(Error::numerical(format!(
-                "the logarithm of the density is {log_density} where a chain starts"
-            )));
-        }
-        Ok(Self {
-            place,
-            log_density,
-            gradient,
-        })
+    fn is_finite(&self) -> bool {
+        self.log_density.is_finite() && self.gradient.iter().all(|slope| slope.is_finite())
     }
 
+    /// Makes leapfrog steps, up to where there is no density.
     fn travel(
         &mut self,
         density: &mut impl LogDensity,
+        metric: &[f64],
         momentum: &mut [f64],
         size: f64,
         steps: usize,
     ) -> Result<()> {
         for _ in 0..steps {
-            add(momentum, 0.5 * size, &self.gradient);
-            add(&mut self.place, size, momentum);
+            add(momentum, 0.5 * size, metric, &self.gradient);
+            add(&mut self.place, size, metric, momentum);
             self.log_density = density.evaluate(&self.place, &mut self.gradient)?;
-            add(momentum, 0.5 * size, &self.gradient);
+            if !self.is_finite() {
+                break;
+            }
+            add(momentum, 0.5 * size, metric, &self.gradient);
         }
         Ok(())
     }
 }
 
-/// The step size of the warm-up.
+/// The step size of the tuning.
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct StepSize {
+    /// ε₀.
+    first: f64,
     /// ε_t.
     current: f64,
     /// ε̄_t.
@@ -201,10 +227,11 @@ struct StepSize {
 }
 
 impl StepSize {
-    fn new() -> Self {
+    fn new(first: f64) -> Self {
         Self {
-            current: FIRST_STEP,
-            average: FIRST_STEP,
+            first,
+            current: first,
+            average: first,
             shortfall: 0.0,
             trajectories: 0.0,
         }
@@ -214,42 +241,8 @@ impl StepSize {
         self.trajectories += 1.0;
         let t = self.trajectories;
         self.shortfall += ((ACCEPTANCE - acceptance) - self.shortfall) / (t + DELAY);
-        self.current = 10.0 * FIRST_STEP * (-self.shortfall * t.sqrt() / SHRINKAGE).exp();
+        self.current = 10.0 * self.first * (-self.shortfall * t.sqrt() / SHRINKAGE).exp();
         let weight = t.powf(-FORGETTING);
         self.average *= (self.current / self.average).powf(weight);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sampling::testing::Gaussian;
-
-    #[test]
-    fn draws_have_the_moments_of_the_density() {
-        let deviations = [0.1, 1.0];
-        let hmc = HmcConfig::new()
-            .with_warm_up(300)
-            .with_draws(5000)
-            .with_length(2.0);
-        let gaussian = Gaussian::of_deviations(&deviations);
-        let chains = hmc.sample_density(vec![gaussian], vec![vec![3.0, -3.0]]);
-        let draws = &chains.unwrap()[0];
-        // Standard errors of independent draws: .014 and .02.
-        for (at, deviation) in deviations.iter().enumerate() {
-            let scaled = || draws.iter().map(|draw| draw[at] / deviation);
-            let count = draws.len() as f64;
-            let mean = scaled().sum::<f64>() / count;
-            let square = scaled().map(|value| value * value).sum::<f64>() / count;
-            assert!(mean.abs() < 0.06, "{mean}");
-            assert!((square - 1.0).abs() < 0.1, "{square}");
-        }
-    }
-
-    #[test]
-    fn a_start_without_a_density_is_refused() {
-        let gaussian = Gaussian::of_deviations(&[1.0]);
-        let error = HmcConfig::new().sample_density(vec![gaussian], vec![vec![f64::NAN]]);
-        assert!(error.is_err_and(|error| error.is_numerical()));
     }
 }

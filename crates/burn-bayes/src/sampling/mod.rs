@@ -1,8 +1,8 @@
 //! Samples from the posterior of a network by microcanonical Langevin Monte Carlo (MCLMC; Robnik and Seljak 2022; Sommer et
 //! al. 2025).
 //!
-//! A chain has a place z, the weights in units of the prior's deviations (of 1 where these are larger), and a direction u of unit length. With the log density l, its
-//! gradient and a diagonal metric p, one step of size ε evaluates the gradient once:
+//! A chain has a place z, the weights in units of the prior's deviations (of 1 where these are larger), and a direction u of
+//! unit length. With the log density l, its gradient and a diagonal metric p, one step of size ε evaluates the gradient once:
 //!
 //! | part | what it does |
 //! |---|---|
@@ -14,18 +14,20 @@
 //! Without errors of integration the energy would stay, and the chain would be exact. Its error in a step, ΔE, has a
 //! variance that the step size keeps at a given number v per weight: a smaller v is more exact, and takes more steps.
 //!
-//! Chains start at the weights of models of their own, and have three phases: a warm start by Adam towards a mode; tuning, in
-//! which v falls to its value, the deviations of the weights become the metric, and L is chosen; and sampling. Chains that
-//! started elsewhere and do not agree have not converged, which is asked of their predictions ([`Samples::agreement`]) and
-//! not of their weights: networks have many equal modes.
+//! Chains start at the weights of models of their own, and have three phases: a warm start by Adam towards a mode, with a step
+//! for every batch of the data; tuning, in which v falls to its value, the deviations of the weights become the metric, and L is
+//! chosen; and sampling. Chains that started elsewhere and do not agree have not converged, which is asked of their predictions
+//! ([`Samples::agreement`]) and not of their weights: networks have many equal modes.
 //!
-//! [`HmcConfig`] has Hamiltonian Monte Carlo, the reference. Both sample from any [`LogDensity`].
+//! [`SamplingConfig::hmc`] is Hamiltonian Monte Carlo, the reference. Both sample from any [`LogDensity`].
 
 mod chain;
 mod climb;
 mod density;
 mod hmc;
+mod mclmc;
 mod microcanonical;
+mod moments;
 mod run;
 mod samples;
 mod settings;
@@ -34,8 +36,9 @@ mod step_size;
 mod testing;
 
 pub use chain::ChainSummary;
-pub use density::{LogDensity, ModelDensity};
+pub use density::{LogDensity, ModelDensity, batches_of_rows};
 pub use hmc::HmcConfig;
+pub use mclmc::MclmcConfig;
 pub use run::Sampling;
 pub use samples::{Agreement, Samples};
-pub use settings::MclmcConfig;
+pub use settings::{Dynamics, SamplingConfig};

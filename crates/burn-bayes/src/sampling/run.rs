@@ -10,7 +10,7 @@ use burn_bayes_graph::cpu::side_by_side;
 use super::chain::{Chain, Phases};
 use super::density::{LogDensity, ModelDensity};
 use super::samples::Samples;
-use super::settings::MclmcConfig;
+use super::settings::SamplingConfig;
 use crate::error::{Error, Result};
 use crate::noise::Noise;
 use crate::posterior::ModelState;
@@ -18,7 +18,7 @@ use crate::train::ExampleLoss;
 
 /// Chains with a density each.
 struct Run<D> {
-    config: MclmcConfig,
+    config: SamplingConfig,
     densities: Vec<D>,
     chains: Vec<Chain>,
     /// The steps that were added to the length of a chain.
@@ -29,7 +29,7 @@ struct Run<D> {
 const CHAINS: u64 = 0x6d63_6c6d;
 
 impl<D: LogDensity> Run<D> {
-    fn new(config: &MclmcConfig, densities: Vec<D>, starts: Vec<Vec<f64>>) -> Result<Self> {
+    fn new(config: &SamplingConfig, densities: Vec<D>, starts: Vec<Vec<f64>>) -> Result<Self> {
         config.validate()?;
         if let Some(start) = starts.iter().find(|start| start.len() < 2) {
             let problem = format!("selects {}; a chain needs at least 2", start.len());
@@ -89,7 +89,7 @@ impl<D: LogDensity> Run<D> {
 /// # use burn::tensor::{Device, Tensor};
 /// # use burn_bayes::Supervised;
 /// # use burn_bayes::likelihood::Likelihood;
-/// use burn_bayes::sampling::MclmcConfig;
+/// use burn_bayes::sampling::SamplingConfig;
 ///
 /// # let device = Device::default().autodiff();
 /// # let x = Tensor::<1>::from_floats([-2.0, -1.0, 1.0, 2.0], &device.clone().inner()).reshape([4, 1]);
@@ -99,7 +99,7 @@ impl<D: LogDensity> Run<D> {
 /// #     Supervised::new(network, forward, Likelihood::Gaussian { noise_precision: 100.0 })
 /// # };
 /// # let (models, batches) = ([model(), model()], [(x.clone(), x)]);
-/// let mut sampling = MclmcConfig::new().start(&models, &batches)?;
+/// let mut sampling = SamplingConfig::new().start(&models, &batches)?;
 /// while sampling.step() < sampling.end() {
 ///     sampling.advance(1000)?;
 ///     println!("step {} of {}", sampling.step(), sampling.end());
@@ -217,7 +217,7 @@ where
     /// If the checkpoint is damaged, or of other settings, another number of chains or another number of weights.
     pub fn resumed(mut self, checkpoint: &[u8]) -> Result<Self> {
         let damaged = |error| Error::storage(format!("the checkpoint is damaged: {error}"));
-        let (config, chains, added): (MclmcConfig, Vec<Chain>, u64) =
+        let (config, chains, added): (SamplingConfig, Vec<Chain>, u64) =
             serde_json::from_slice(checkpoint).map_err(damaged)?;
         let run = &mut self.run;
         let lens = |chains: &[Chain]| {
@@ -236,7 +236,7 @@ where
     }
 }
 
-impl MclmcConfig {
+impl SamplingConfig {
     /// Chains of the posterior over the weights of models that differ in nothing else, one at each of them, before their
     /// first step.
     ///
@@ -308,6 +308,7 @@ impl MclmcConfig {
 mod tests {
     use super::*;
     use crate::sampling::testing::Gaussian;
+    use crate::sampling::{Dynamics, HmcConfig, MclmcConfig};
 
     /// Means and variances of every number, from the draws of all chains.
     fn moments(chains: &[Vec<Vec<f64>>]) -> Vec<[f64; 2]> {
@@ -321,20 +322,17 @@ mod tests {
         (0..draws[0].len()).map(of_place).collect()
     }
 
+    fn mclmc(energy_variance: f64) -> Dynamics {
+        Dynamics::Mclmc(MclmcConfig::new().with_energy_variance(energy_variance))
+    }
+
     /// Deviations from .01 to 1: a condition number of 10⁴.
-    #[test]
-    fn draws_have_the_moments_of_a_gaussian_of_any_scales() {
+    fn of_any_scales(config: &SamplingConfig) {
         const LEN: usize = 20;
         let deviations: Vec<f64> = (0..LEN)
             .map(|place| 10f64.powf(-2.0 * place as f64 / (LEN - 1) as f64))
             .collect();
         let gaussian = Gaussian::of_deviations(&deviations);
-        let config = MclmcConfig::new()
-            .with_warm_up_steps(0)
-            .with_tuning_steps(4000)
-            .with_steps(40_000)
-            .with_draws(2000)
-            .with_energy_variance(5e-4);
         let starts = vec![vec![0.5; LEN], vec![-0.5; LEN]];
         let chains = config.sample_density(vec![gaussian; 2], starts).unwrap();
         for (deviation, [mean, variance]) in deviations.iter().zip(moments(&chains)) {
@@ -348,8 +346,41 @@ mod tests {
     }
 
     #[test]
+    fn mclmc_has_the_moments_of_a_gaussian_of_any_scales() {
+        let config = SamplingConfig::new()
+            .with_warm_up_steps(0)
+            .with_tuning_steps(4000)
+            .with_steps(40_000)
+            .with_draws(2000)
+            .with_dynamics(mclmc(5e-4));
+        of_any_scales(&config);
+    }
+
+    /// In coordinates of its own each number takes steps of its deviation: few trajectories are enough.
+    #[test]
+    fn hmc_has_the_moments_of_a_gaussian_of_any_scales() {
+        let config = SamplingConfig::hmc()
+            .with_warm_up_steps(0)
+            .with_steps(3000)
+            .with_draws(3000);
+        of_any_scales(&config);
+    }
+
+    #[test]
+    fn a_start_without_a_density_is_refused() {
+        for config in [SamplingConfig::new(), SamplingConfig::hmc()] {
+            let gaussian = Gaussian::of_deviations(&[1.0; 2]);
+            let starts = vec![vec![f64::NAN; 2]];
+            let error = config
+                .with_warm_up_steps(0)
+                .sample_density(vec![gaussian], starts);
+            assert!(error.is_err_and(|error| error.is_numerical()));
+        }
+    }
+
+    #[test]
     fn a_chain_depends_on_no_other() {
-        let config = MclmcConfig::new()
+        let config = SamplingConfig::new()
             .with_warm_up_steps(20)
             .with_tuning_steps(50)
             .with_steps(60)
@@ -365,13 +396,18 @@ mod tests {
 
     #[test]
     fn refused_settings_name_their_field() {
-        let config = MclmcConfig::new();
+        let config = SamplingConfig::new();
         let cases = [
             (config.clone().with_draws(0), "draws"),
             (config.clone().with_steps(10), "draws"),
             (config.clone().with_tuning_steps(0), "tuning_steps"),
-            (config.clone().with_energy_variance(0.0), "energy_variance"),
-            (config.clone().with_length(f64::NAN), "length"),
+            (config.clone().with_dynamics(mclmc(0.0)), "energy_variance"),
+            (
+                config
+                    .clone()
+                    .with_dynamics(Dynamics::Hmc(HmcConfig::new().with_length(f64::NAN))),
+                "length",
+            ),
         ];
         for (config, field) in cases {
             let gaussian = Gaussian::of_deviations(&[1.0; 2]);

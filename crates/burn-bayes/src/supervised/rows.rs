@@ -51,17 +51,8 @@ impl<B: ExampleBatch> Rows<B> {
 
     /// A random permutation of their numbers.
     pub(super) fn order(&self, noise: Noise) -> Vec<usize> {
-        shuffled((0..self.count).collect(), noise)
+        noise.shuffled((0..self.count).collect())
     }
-}
-
-/// The rows in a random order.
-fn shuffled(mut rows: Vec<usize>, noise: Noise) -> Vec<usize> {
-    for last in (1..rows.len()).rev() {
-        let other = noise.row(last as u64).uniform() * (last + 1) as f64;
-        rows.swap(last, (other as usize).min(last));
-    }
-    rows
 }
 
 /// Mini-batches of some of the rows, in another order in every epoch.
@@ -81,7 +72,10 @@ impl<B: ExampleBatch> Batches for Shuffled<'_, B> {
     }
 
     fn epoch(&self, epoch: usize, first: usize) -> impl Iterator<Item = B> {
-        let order = shuffled(self.training.to_vec(), self.noise.fold(epoch as u64));
+        let order = self
+            .noise
+            .fold(epoch as u64)
+            .shuffled(self.training.to_vec());
         (first..self.per_epoch()).map(move |number| {
             let start = number * self.batch_size;
             let rows = &order[start..order.len().min(start + self.batch_size)];

@@ -9,17 +9,15 @@ use crate::error::Result;
 use crate::likelihood::Targets;
 use crate::posterior::SamplePosterior;
 use crate::predict::Predictor;
-use crate::sampling::{Agreement, MclmcConfig};
+use crate::sampling::{Agreement, SamplingConfig, batches_of_rows};
 
-/// Rows that are evaluated at once.
-const ROWS_AT_ONCE: usize = 4096;
 /// Rows whose predictions are compared across chains.
 const MOST_COMPARED: usize = 200;
 
 /// A model with the samples of its weights.
 pub type Sampled<M, X, Y> = Fitted<M, X, Y, SamplePosterior>;
 
-impl MclmcConfig {
+impl SamplingConfig {
     /// Samples the posterior of models that differ only in their weights, where the chains start, on these inputs and
     /// targets: the model that predicts with all samples, and whether the chains agree about rows of the data, as
     /// [`Samples::agreement`](crate::sampling::Samples::agreement) does.
@@ -42,15 +40,12 @@ impl MclmcConfig {
         let device = first.and_then(|model| model.devices().into_iter().next());
         let device = device.unwrap_or_default();
         let rows = Rows::new(data, &device)?;
-        let all: Vec<usize> = (0..rows.count()).collect();
-        let batches: Vec<_> = all
-            .chunks(ROWS_AT_ONCE)
-            .map(|chunk| rows.select(chunk))
-            .collect();
+        let batches = batches_of_rows(rows.count()).map(|batch| rows.select(&batch));
+        let batches: Vec<_> = batches.collect();
         let samples = self.sample(models, &batches)?;
         let first = &models[0];
-        let every = all.len().div_ceil(MOST_COMPARED).max(1);
-        let some: Vec<usize> = all.into_iter().step_by(every).collect();
+        let every = rows.count().div_ceil(MOST_COMPARED).max(1);
+        let some: Vec<usize> = (0..rows.count()).step_by(every).collect();
         let agreement = samples.agreement(first, &rows.select(&some).0)?;
         let posterior = samples.posterior()?;
         let draws = posterior.count();

@@ -1,4 +1,4 @@
-//! Samples by MCLMC: exact posteriors, predictions, files, and what is refused.
+//! Samples by MCLMC and HMC: exact posteriors, predictions, files, and what is refused.
 
 use burn::module::{Module, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::tanh;
 use burn_bayes::likelihood::Likelihood;
 use burn_bayes::posterior::{SamplePosterior, linear_regression_posterior};
-use burn_bayes::sampling::{MclmcConfig, Samples, Sampling};
+use burn_bayes::sampling::{Dynamics, MclmcConfig, Samples, Sampling, SamplingConfig};
 use burn_bayes::{ExampleLoss, Fitted, Noise, Predictor, Prior, Sampled, Supervised};
 
 use crate::support::{autodiff, filled, matrix, normals, values};
@@ -59,12 +59,16 @@ fn data() -> (Tensor<2>, Tensor<2>) {
     (x, y)
 }
 
-fn short() -> MclmcConfig {
-    MclmcConfig::new()
+fn shortened(config: SamplingConfig) -> SamplingConfig {
+    config
         .with_warm_up_steps(30)
         .with_tuning_steps(40)
         .with_steps(40)
         .with_draws(5)
+}
+
+fn short() -> SamplingConfig {
+    shortened(SamplingConfig::new())
 }
 
 fn rows(posterior: &SamplePosterior) -> Vec<Vec<f64>> {
@@ -73,17 +77,38 @@ fn rows(posterior: &SamplePosterior) -> Vec<Vec<f64>> {
     values(&samples).chunks(len).map(<[f64]>::to_vec).collect()
 }
 
+const ENERGY_VARIANCE: f64 = 5e-4;
+
 #[test]
-fn the_moments_of_a_linear_regression_are_exact() {
-    let config = MclmcConfig::new()
-        .with_prior(Prior::isotropic(0.7))
+fn mclmc_has_the_exact_moments_of_a_linear_regression() {
+    let dynamics = MclmcConfig::new().with_energy_variance(ENERGY_VARIANCE);
+    let config = SamplingConfig::new()
         .with_warm_up_steps(200)
         .with_tuning_steps(1000)
         .with_steps(12_000)
-        .with_draws(1500)
-        .with_energy_variance(5e-4);
+        .with_dynamics(Dynamics::Mclmc(dynamics));
+    for chain in moments_are_exact(config).chains() {
+        let ratio = chain.energy_variance / ENERGY_VARIANCE;
+        assert!((0.7..1.4).contains(&ratio), "{chain:?}");
+    }
+}
+
+#[test]
+fn hmc_has_the_exact_moments_of_a_linear_regression() {
+    let config = SamplingConfig::hmc()
+        .with_warm_up_steps(50)
+        .with_steps(1500);
+    for chain in moments_are_exact(config).chains() {
+        let rejected = chain.rejections as f64 / 1500.0;
+        assert!((0.01..0.5).contains(&rejected), "{chain:?}");
+    }
+}
+
+fn moments_are_exact(config: SamplingConfig) -> Samples {
     let (x, y) = data();
     let samples = config
+        .with_prior(Prior::isotropic(0.7))
+        .with_draws(1500)
         .sample(&[line(3), line(4)], &[(x.clone(), y.clone())])
         .unwrap();
     let posterior = samples.posterior().unwrap();
@@ -110,10 +135,7 @@ fn the_moments_of_a_linear_regression_are_exact() {
     let agreement = samples.agreement(&line(3), &x).unwrap().unwrap();
     assert!(agreement.upper < 1.05, "{agreement}");
     assert!(agreement.to_string().starts_with("converged"));
-    for chain in samples.chains() {
-        let ratio = chain.energy_variance / 5e-4;
-        assert!((0.7..1.4).contains(&ratio), "{chain:?}");
-    }
+    samples
 }
 
 #[test]
@@ -133,6 +155,32 @@ fn a_saved_model_predicts_what_it_did() {
     assert_eq!(values(&found.deviation()), values(&expected.deviation()));
 }
 
+/// The rows in two batches.
+fn halves() -> [(Tensor<2>, Tensor<2>); 2] {
+    let (x, y) = data();
+    let half = |first: usize| {
+        let part = |of: &Tensor<2>| of.clone().narrow(0, first, ROWS / 2);
+        (part(&x), part(&y))
+    };
+    [half(0), half(ROWS / 2)]
+}
+
+/// With as many batches as a step of all of them would need, a warm start makes as many more steps.
+#[test]
+fn a_warm_start_takes_a_step_for_every_batch() {
+    let climbed = |steps: u64, batches: &[_]| {
+        let mut sampling = short()
+            .with_warm_up_rate(0.003)
+            .start(&[net(1)], batches)
+            .unwrap();
+        sampling.advance(steps).unwrap();
+        sampling.loss().unwrap()
+    };
+    let start = climbed(0, &[data()]);
+    let (whole, halved) = (climbed(10, &[data()]), climbed(10, &halves()));
+    assert!(halved < whole && whole < start, "{halved} {whole} {start}");
+}
+
 /// Batches of one row are not compiled: their gradients come from Burn's autodiff.
 #[test]
 fn rows_one_by_one_give_the_density_of_all() {
@@ -140,7 +188,9 @@ fn rows_one_by_one_give_the_density_of_all() {
     let single: Vec<_> = (0..ROWS)
         .map(|row| (x.clone().narrow(0, row, 1), y.clone().narrow(0, row, 1)))
         .collect();
-    let config = short().with_tuning_steps(3).with_steps(4).with_draws(2);
+    // A warm start takes a step for every batch.
+    let config = short().with_warm_up_steps(0);
+    let config = config.with_tuning_steps(3).with_steps(4).with_draws(2);
     let together = config.sample(&[net(1)], &[(x, y)]).unwrap();
     let alone = config.sample(&[net(1)], &single).unwrap();
     let of = |samples: &Samples| rows(&samples.posterior().unwrap()).swap_remove(1);
@@ -174,7 +224,14 @@ fn the_same_seed_gives_the_same_samples_and_a_run_can_end_early() {
 
 #[test]
 fn a_run_resumed_at_any_step_ends_with_the_same_samples() {
-    let mut whole = run(1);
+    for config in [SamplingConfig::new(), SamplingConfig::hmc()] {
+        resumes_at_any_step(&shortened(config));
+    }
+}
+
+fn resumes_at_any_step(config: &SamplingConfig) {
+    let run = || config.start(&[net(1), net(2)], &halves()).unwrap();
+    let mut whole = run();
     let mut checkpoints = Vec::new();
     while whole.step() < whole.end() {
         checkpoints.push(whole.checkpoint().unwrap());
@@ -182,7 +239,7 @@ fn a_run_resumed_at_any_step_ends_with_the_same_samples() {
     }
     let whole = rows(&whole.samples().posterior().unwrap());
     for checkpoint in checkpoints {
-        let mut resumed = run(1).resumed(&checkpoint).unwrap();
+        let mut resumed = run().resumed(&checkpoint).unwrap();
         let step = resumed.step();
         resumed.advance(u64::MAX).unwrap();
         let found = rows(&resumed.samples().posterior().unwrap());

@@ -62,6 +62,7 @@ fn settings(method: Method) -> FitSettings {
         epochs: Some(match method {
             // A step each.
             Method::Mclmc => 1500,
+            Method::Hmc => 300,
             _ => 80,
         }),
         batch_size: 20,
