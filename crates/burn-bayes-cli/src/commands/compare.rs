@@ -70,9 +70,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         warn("single fits are compared: `members` of the configuration is not used");
     }
     let table = super::read(&mut config)?;
-    config.data.validation = 0.0;
-    let rows = SplitTable::deal(table, &config.data, config.fit.seed)?;
-    super::choose_scale(&rows, &mut config)?;
     let mut runs = Runs::new(
         config,
         &arguments.methods,
@@ -82,6 +79,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let (Some(path), Some(level)) = (&arguments.predict, arguments.conformal) {
         runs = runs.with_new_rows(path, level)?;
     }
+    let config = runs.config();
+    let rows = SplitTable::deal(table, &config.data, config.fit.seed)?;
+    super::choose_scale(&rows, runs.config_mut())?;
     let (fits, positive) = runs.of_rows(&rows)?;
     let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.jobs.resume)?;
     let shown = Fits::of("compare", arguments.jobs.resume);

@@ -121,6 +121,11 @@ impl Runs {
         &self.config
     }
 
+    /// The same, to be completed before there are fits.
+    pub fn config_mut(&mut self) -> &mut Config {
+        &mut self.config
+    }
+
     /// The methods, without duplicates.
     pub fn methods(&self) -> &[Method] {
         &self.methods
