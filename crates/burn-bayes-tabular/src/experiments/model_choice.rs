@@ -1,9 +1,9 @@
 //! What a fit predicts with if its settings leave it open: a number or its logarithm, a network or a linear model.
 //!
 //! Rows of the training are left out in turn, as many as are needed for about 400, and predicted by one short chain of a
-//! small network for each scale, and by linear models that are solved directly. The first scale and the network are kept
-//! unless another one is better by more than a standard error of the difference, paired by row. A short chain is worse than
-//! the fit that follows, so that linear models are chosen only where they are clearly better.
+//! small network for each scale, and by linear models that are solved directly. The first scale is kept unless another one is
+//! better by more than a standard error of the difference, paired by row, and the network unless a linear model is so by more
+//! than two: a short chain is worse than the fit that follows.
 
 use std::fmt;
 
@@ -30,6 +30,9 @@ const FOLDS: usize = 5;
 /// Gradients of a chain.
 const EPOCHS: usize = 1500;
 const DRAWS: usize = 100;
+/// The standard errors by which another scale, and a linear model, must be better.
+const OF_SCALES: f64 = 1.0;
+const OF_MODELS: f64 = 2.0;
 /// Fewer rows decide nothing.
 const FEWEST_ROWS: usize = 40;
 /// The random stream of the rows.
@@ -125,9 +128,9 @@ impl ModelChoice {
         for is_linear in [false, true] {
             let mut kind = scored.iter().filter(|one| one.0.is_linear == is_linear);
             let first = kind.next();
-            let of_kind = kind.fold(first, |best, other| better(best, other));
+            let of_kind = kind.fold(first, |best, other| better(best, other, OF_SCALES));
             best = match of_kind {
-                Some(other) => better(best, other),
+                Some(other) => better(best, other, OF_MODELS),
                 None => best,
             };
         }
@@ -152,10 +155,11 @@ impl ModelChoice {
     }
 }
 
-/// The second, if it is better by more than a standard error; otherwise the first.
+/// The second, if it is better by more than this many standard errors; otherwise the first.
 fn better<'a>(
     first: Option<&'a (Candidate, Vec<f64>)>,
     second: &'a (Candidate, Vec<f64>),
+    errors: f64,
 ) -> Option<&'a (Candidate, Vec<f64>)> {
     let Some(first) = first else {
         return Some(second);
@@ -168,7 +172,7 @@ fn better<'a>(
     let difference = Summary::of(&differences.collect::<Vec<_>>());
     let is_better = difference.is_some_and(|found| {
         let error = found.standard_error.unwrap_or(f64::INFINITY);
-        found.mean < -error
+        found.mean < -errors * error
     });
     Some(if is_better { second } else { first })
 }
@@ -345,10 +349,31 @@ mod tests {
         assert_eq!(chosen(&grown, &auto), Some((Log, false)));
         let curve = rows(|x, noise| 5.0 + (3.0 * x).sin() + 0.2 * noise);
         assert_eq!(chosen(&curve, &auto), Some((Linear, false)));
-        let line = rows(|x, noise| 20.0 + 2.0 * x + 0.5 * noise);
-        assert_eq!(chosen(&line, &auto), Some((Linear, true)));
-        let mut settled = auto.clone();
-        let choice = ModelChoice::of(&line, &auto, 1).unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_linear_model_is_chosen_if_it_is_better_by_two_standard_errors() {
+        use TargetScaleName::{Linear, Log};
+        // Of 100 rows, half are better by 1 + gain, and half worse by 1 − gain: the mean has a standard error of .1.
+        let choice = |gain: f64| {
+            let candidates = [(Linear, false), (Log, false), (Linear, true)];
+            let scored = candidates.map(|(target_scale, is_linear)| {
+                let candidate = Candidate {
+                    target_scale,
+                    is_linear,
+                };
+                let cost = |row: usize| match (is_linear, row % 2) {
+                    (false, _) => 0.0,
+                    (true, 0) => 1.0 - gain,
+                    (true, _) => -1.0 - gain,
+                };
+                (candidate, (0..100).map(cost).collect())
+            });
+            ModelChoice::among(&scored)
+        };
+        assert!(!choice(0.15).is_linear);
+        let choice = choice(0.25);
+        let mut settled = config("");
         choice.apply(&mut settled);
         assert_eq!(settled.data.target_scale, Linear);
         assert_eq!(settled.fit.model, Some(linear()));
