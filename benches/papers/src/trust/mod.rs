@@ -76,7 +76,7 @@ const fn judged_columns(
 /// The methods that give a Gaussian.
 fn gaussian_methods() -> impl Iterator<Item = Method> {
     let methods = Method::general();
-    methods.filter(|method| !matches!(method, Method::Map | Method::Mclmc | Method::Hmc))
+    methods.filter(|method| *method != Method::Map && !method.is_sampled())
 }
 
 /// Whether a fit says that it can be trusted.

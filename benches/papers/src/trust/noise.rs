@@ -153,7 +153,7 @@ fn measures(rows: &HeldOut, deviation: f64, mixture: &GaussianMixture<'_>) -> Re
 
 /// Those with one noise precision, which they learn.
 fn methods() -> impl Iterator<Item = Method> {
-    Method::named().filter(|method| !matches!(method, Method::Mclmc | Method::Hmc))
+    Method::named().filter(|method| !method.is_sampled())
 }
 
 fn findings(results: &Results<'_>) -> Vec<Finding> {

@@ -147,10 +147,11 @@ struct Function {
 }
 
 impl Function {
-    fn new(inputs: usize, roughness: f64, generator: &mut StdRng) -> Self {
+    fn new(inputs: usize, generator: &mut StdRng) -> Self {
+        const ROUGHNESS: f64 = 1.5;
         const UNITS: usize = 8;
         const ROWS: usize = 2000;
-        let scale = roughness / (inputs as f64).sqrt();
+        let scale = ROUGHNESS / (inputs as f64).sqrt();
         let hidden = (0..UNITS).map(|_| {
             let weights = normals(inputs, generator).into_iter();
             weights.map(|weight| scale * weight).collect()
@@ -239,9 +240,7 @@ impl Table {
             (rows, inputs) = (30.0, 12.0);
         }
         let (rows, inputs) = (rows as usize, inputs as usize);
-        let functions: Vec<_> = (0..3)
-            .map(|_| Function::new(inputs, 1.5, generator))
-            .collect();
+        let functions: Vec<_> = (0..3).map(|_| Function::new(inputs, generator)).collect();
         let line = normals(inputs, generator);
         let length = dot(&line, &line).sqrt();
         let effects: Vec<f64> = normals(CATEGORIES.len(), generator);

@@ -284,7 +284,7 @@ impl Method {
     }
 
     /// Whether the posterior is samples of chains.
-    pub(crate) fn is_sampled(self) -> bool {
+    pub fn is_sampled(self) -> bool {
         self.row().kind == MethodKind::Sampled
     }
 

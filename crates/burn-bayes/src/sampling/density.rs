@@ -148,7 +148,7 @@ impl<M> ModelDensity<M>
 where
     M: Module + ExampleLoss<Input: ExampleBatch + Send> + 'static,
 {
-    /// The logarithm of the prior, less as many times the losses of these batches as there are such ranges of them.
+    /// The logarithm of the prior minus the losses of these batches, scaled up to all of them.
     fn sum(&mut self, batches: Range<usize>, place: &[f64], gradient: &mut [f64]) -> Result<f64> {
         self.weights.clear();
         self.weights.extend(scaled(place, &self.units));
