@@ -1,4 +1,6 @@
-#![doc = include_str!("../README.md")]
+#![cfg_attr(any(doc, doctest), doc = include_str!("../README.md"))]
+// Only where it is read, so that a change of the README compiles nothing again.
+#![cfg_attr(not(any(doc, doctest)), doc = "Bayesian training for any Burn model.")]
 
 #[doc(hidden)]
 pub mod algebra;

@@ -22,6 +22,7 @@ mod posterior_laws;
 mod predictor;
 mod recovery;
 mod sampling;
+mod sampling_exactness;
 mod silent_training;
 mod spoilt_posteriors;
 mod stages;
