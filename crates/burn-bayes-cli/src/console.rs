@@ -141,6 +141,8 @@ pub(crate) struct Console {
     bar: Option<Bar>,
     /// Parts of the training that lines have been printed of.
     parts: Cell<usize>,
+    /// The last R̂.
+    r_hat: Cell<Option<f64>>,
 }
 
 /// The number of lines per training without a bar.
@@ -152,6 +154,7 @@ impl Console {
         Self {
             bar: Bar::new(COUNTED),
             parts: Cell::new(0),
+            r_hat: Cell::new(None),
         }
     }
 
@@ -176,18 +179,24 @@ impl Console {
             epoch,
             epochs,
             loss,
+            r_hat,
         } = *record;
+        self.r_hat.set(r_hat.or(self.r_hat.get()));
+        let state = match self.r_hat.get() {
+            Some(r_hat) => format!("loss {loss:.4}, R̂ {r_hat:.2}"),
+            None => format!("loss {loss:.4}"),
+        };
         match &self.bar {
             Some(Bar(bar)) => {
                 bar.set_length(epochs as u64);
                 bar.set_position(epoch as u64);
-                bar.set_message(format!("loss {loss:.4}"));
+                bar.set_message(state);
             }
             None => {
                 // Not every epoch is shown.
                 let part = epoch / epochs.div_ceil(LINES);
                 if part > self.parts.replace(part) || epoch == epochs {
-                    tell(format_args!("epoch {epoch} of {epochs}, loss {loss:.4}"));
+                    tell(format_args!("epoch {epoch} of {epochs}, {state}"));
                 }
             }
         }

@@ -7,8 +7,8 @@ use burn_bayes_tabular::Result;
 use burn_bayes_tabular::error::TabularError;
 use burn_bayes_tabular::predict::{ConformalRequest, SetMethod};
 use burn_bayes_tabular::settings::{
-    Choice, Config, DataSettings, DecimalName, Delimiter, FileFormat, FitSettings, Kind, Setting,
-    SettingValue, refused,
+    Choice, Config, DataSettings, DecimalName, Delimiter, FileFormat, FitSettings, Kind, Scope,
+    Setting, SettingValue, refused,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::parser::ValueSource;
@@ -110,6 +110,34 @@ impl ConfigFlags {
         }
     }
 
+    /// Sets those that may change while a fit goes on, and returns whether there are any.
+    ///
+    /// # Errors
+    /// If others are given, or a value is invalid. The message names the setting.
+    pub(crate) fn go_on(&self, config: &mut Config) -> Result<bool> {
+        let table = FitSettings::table();
+        let may_change = |name: &str| {
+            let mut settings = table.iter();
+            settings.any(|setting| setting.name == name && setting.scope == Scope::Length)
+        };
+        let is_other =
+            |(part, name, _): &(Part, &str, String)| *part != Part::Fit || !may_change(name);
+        if self.config.is_some() || self.given.iter().any(is_other) {
+            let problem = "uses the settings in the folder; leave out all others but `--budget` and `--until-rhat`";
+            return Err(refused("resume", problem));
+        }
+        self.set(config)?;
+        config.validate()?;
+        Ok(!self.given.is_empty())
+    }
+
+    fn set(&self, config: &mut Config) -> Result<()> {
+        self.given.iter().try_for_each(|(part, name, text)| {
+            let set = part.set(config, name, text);
+            set.map_err(|problem| refused(name, problem))
+        })
+    }
+
     /// The settings of the file, if given, overridden by the options.
     ///
     /// # Errors
@@ -127,10 +155,7 @@ impl ConfigFlags {
     pub(crate) fn unchecked_config(&self) -> Result<Config> {
         let file = self.config.as_deref();
         let mut config = file.map_or_else(|| Ok(Config::default()), Config::read)?;
-        for (part, name, text) in &self.given {
-            let set = part.set(&mut config, name, text);
-            set.map_err(|problem| refused(name, problem))?;
-        }
+        self.set(&mut config)?;
         Ok(config)
     }
 }

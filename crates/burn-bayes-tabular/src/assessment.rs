@@ -11,11 +11,18 @@ use crate::scores::{Baseline, CalibrationTest, Verdict};
 use crate::text::{number, sentence};
 use crate::trend::Trend;
 
+/// Rows are too few if what they leave open costs more nats per row: of Gaussians, a third of the deviation.
+const MOST_UNKNOWN: f64 = 0.3;
+
 /// Whether a fit can be trusted, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Assessment {
     /// The worst verdict of the parts; null if none of them has one.
     pub verdict: Option<Verdict>,
+    /// That of the predictions of held-out rows alone; null without held-out rows.
+    pub predictions: Option<Verdict>,
+    /// That of the posterior alone, which matters far from the training rows; null if it was not tested.
+    pub posterior: Option<Verdict>,
     /// The KL gap to the best Gaussian of the family; null for a point estimate and with a prior over functions.
     pub diagnosis: Option<Diagnosis>,
     /// How far its functions are from those of the exact Gaussian process; null without a prior over functions, and for
@@ -33,6 +40,9 @@ pub struct Assessment {
     pub baselines: Vec<Baseline>,
     /// Whether the held-out rows come as predicted; null without held-out rows, and for fewer than five.
     pub calibration: Option<CalibrationTest>,
+    /// The mutual information of targets and weights on the held-out rows: how much more training rows could lower the NLL,
+    /// in nats per row; null without held-out rows, and for point estimates.
+    pub mutual_information: Option<f64>,
     /// Whether the fit diverged.
     #[serde(skip)]
     has_diverged: bool,
@@ -45,34 +55,121 @@ impl Assessment {
         process: Option<ProcessComparison>,
         losses: &[f64],
     ) -> Self {
-        let convergence = diagnosis.as_ref().map(|diagnosis| diagnosis.verdict);
         Self {
-            verdict: convergence.max(process.as_ref().map(|process| process.verdict)),
             diagnosis,
             process,
             trend: Trend::of(losses),
             ..Self::default()
         }
+        .judged()
     }
 
     /// The assessment with that of the chains as well.
     pub(crate) fn with_agreement(self, agreement: Option<ChainAgreement>) -> Self {
-        Self {
-            verdict: self
-                .verdict
-                .max(agreement.map(|agreement| agreement.verdict)),
-            agreement,
-            ..self
-        }
+        Self { agreement, ..self }.judged()
     }
 
     /// The assessment of an ensemble by the tests of its members' posteriors.
     pub(crate) fn of_members(member_verdicts: Vec<Verdict>) -> Self {
         Self {
-            verdict: member_verdicts.iter().copied().max(),
             member_verdicts,
             ..Self::default()
         }
+        .judged()
+    }
+
+    /// The assessment with baselines of held-out rows as well.
+    pub(crate) fn with_baselines(self, baselines: Vec<Baseline>, has_diverged: bool) -> Self {
+        Self {
+            baselines,
+            has_diverged,
+            ..self
+        }
+        .judged()
+    }
+
+    /// The assessment with that of the predictions of held-out rows as well.
+    pub(crate) fn with_calibration(self, calibration: Option<CalibrationTest>) -> Self {
+        Self {
+            calibration,
+            ..self
+        }
+        .judged()
+    }
+
+    /// The assessment with what is still unknown about the weights.
+    pub(crate) fn with_mutual_information(self, mutual_information: Option<f64>) -> Self {
+        Self {
+            mutual_information,
+            ..self
+        }
+        .judged()
+    }
+
+    /// The assessment of a fit that has diverged on its training rows.
+    pub(crate) fn with_divergence(self) -> Self {
+        Self {
+            has_diverged: true,
+            ..self
+        }
+        .judged()
+    }
+
+    /// With the verdicts that follow from the parts.
+    fn judged(self) -> Self {
+        let members = self.member_verdicts.iter().copied();
+        let diagnosis = self.diagnosis.iter().map(|diagnosis| diagnosis.verdict);
+        let process = self.process.iter().map(|process| process.verdict);
+        let agreement = self.agreement.iter().map(|agreement| agreement.verdict);
+        let posterior = members.chain(diagnosis).chain(process).chain(agreement);
+        let posterior = posterior.max();
+
+        let baselines = self.baselines.iter().filter_map(Baseline::verdict);
+        let calibration = self.calibration.iter();
+        let calibration = calibration.filter_map(CalibrationTest::verdict);
+        let unknown = self.has_few_rows().then_some(Verdict::LookCloser);
+        let diverged = self.has_diverged.then_some(Verdict::DoNotUse);
+        let objections = baselines.chain(calibration).chain(unknown).chain(diverged);
+        let objection = objections.max();
+        let passed = (!self.baselines.is_empty()).then_some(Verdict::Trust);
+        Self {
+            // Predictions alone are no reason to trust a fit without a posterior.
+            verdict: posterior.max(objection),
+            predictions: objection.or(passed),
+            posterior,
+            ..self
+        }
+    }
+
+    fn has_few_rows(&self) -> bool {
+        self.mutual_information
+            .is_some_and(|nats| nats > MOST_UNKNOWN)
+    }
+
+    /// Whether there are doubts about the posterior alone.
+    fn is_of_posterior_alone(&self) -> bool {
+        self.predictions == Some(Verdict::Trust) && self.posterior > Some(Verdict::Trust)
+    }
+
+    /// The verdict, and where it holds.
+    fn heading(&self) -> Option<String> {
+        let verdict = self.verdict?;
+        Some(match self.is_of_posterior_alone() {
+            true => format!("{verdict} far from the training rows"),
+            false => verdict.to_string(),
+        })
+    }
+
+    /// What is still unknown, without a capital letter and a full stop; `None` without draws of the weights.
+    fn finding_of_unknown(&self) -> Option<String> {
+        let nats = self.mutual_information?;
+        let shown = number(nats);
+        Some(match self.has_few_rows() {
+            true => format!(
+                "the training rows are too few: what they leave open about the weights costs {shown} nats per row"
+            ),
+            false => format!("more training rows could lower the NLL by {shown} nats per row"),
+        })
     }
 
     /// How many members' posteriors do not pass their test; `None` without tests of members.
@@ -86,44 +183,13 @@ impl Assessment {
         })
     }
 
-    /// The assessment with baselines of held-out rows as well.
-    pub(crate) fn with_baselines(self, baselines: Vec<Baseline>, has_diverged: bool) -> Self {
-        let verdicts = baselines.iter().filter_map(Baseline::verdict);
-        let verdicts = verdicts.chain(has_diverged.then_some(Verdict::DoNotUse));
-        Self {
-            verdict: verdicts.chain(self.verdict).max(),
-            baselines,
-            has_diverged,
-            ..self
-        }
-    }
-
-    /// The assessment with that of the predictions of held-out rows as well.
-    pub(crate) fn with_calibration(self, calibration: Option<CalibrationTest>) -> Self {
-        let verdict = calibration.as_ref().and_then(CalibrationTest::verdict);
-        Self {
-            verdict: self.verdict.max(verdict),
-            calibration,
-            ..self
-        }
-    }
-
-    /// The assessment of a fit that has diverged on its training rows.
-    pub(crate) fn with_divergence(self) -> Self {
-        Self {
-            verdict: Some(Verdict::DoNotUse),
-            has_diverged: true,
-            ..self
-        }
-    }
-
     /// The verdict with its reasons, for a report; `None` without a verdict.
     pub(crate) fn panel(&self) -> Option<VerdictPanel> {
         let verdict = self.verdict?;
         // The names of settings have code marks, for a terminal.
         let sentences = self.sentences().into_iter();
         let sentences = sentences.map(|text| text.replace('`', "")).collect();
-        Some(VerdictPanel::new(verdict, verdict.to_string(), sentences))
+        Some(VerdictPanel::new(verdict, self.heading()?, sentences))
     }
 
     /// What was found out, a sentence for each part.
@@ -136,7 +202,8 @@ impl Assessment {
         let of_posterior = process.chain(agreement).chain(members).map(said);
         let calibration = self.calibration.iter().map(CalibrationTest::finding);
         let findings = self.baselines.iter().filter_map(Baseline::finding);
-        let of_predictions = calibration.chain(findings).map(said);
+        let unknown = self.finding_of_unknown();
+        let of_predictions = calibration.chain(findings).chain(unknown).map(said);
         let trend = self.trend.as_ref().filter(|trend| trend.is_falling());
         let trend = trend.map(|trend| {
             let (fall, error) = (number(-trend.change), number(trend.standard_error));
@@ -155,7 +222,7 @@ impl Assessment {
 
 impl fmt::Display for Assessment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(verdict) = self.verdict else {
+        let Some(heading) = self.heading() else {
             return Ok(());
         };
         let diverged = self.has_diverged.then(|| "it has diverged".to_string());
@@ -168,15 +235,20 @@ impl fmt::Display for Assessment {
         let calibration = self.calibration.iter();
         let calibration = calibration.filter(|test| test.verdict().is_some());
         let calibration = calibration.map(CalibrationTest::finding);
+        let unknown = self.finding_of_unknown();
+        let unknown = unknown.filter(|_| self.has_few_rows());
         let reasons = diverged
             .into_iter()
             .chain(worse)
             .chain(calibration)
+            .chain(unknown)
             .chain(diagnosis)
             .chain(process)
             .chain(agreement);
-        let reasons: Vec<String> = reasons.chain(self.finding_of_members()).collect();
-        write!(f, "{verdict}: {}", reasons.join("; "))
+        let passed = "the predictions of the held-out rows pass their tests";
+        let passed = self.is_of_posterior_alone().then(|| passed.into());
+        let reasons = reasons.chain(self.finding_of_members()).chain(passed);
+        write!(f, "{heading}: {}", reasons.collect::<Vec<_>>().join("; "))
     }
 }
 
@@ -240,6 +312,48 @@ mod tests {
         let both = verdict(unfinished, &[beside(Linear, 0.3)], false);
         assert_eq!(both, Some(Verdict::DoNotUse));
         assert_eq!(verdict(trusted(), &[], true), Some(Verdict::DoNotUse));
+    }
+
+    #[test]
+    fn doubts_about_the_posterior_alone_are_about_rows_far_away() {
+        let baselines = vec![beside(BaselineModel::Linear, -1.0)];
+        let doubted = Assessment::of_members(vec![Verdict::Trust, Verdict::LookCloser]);
+        let judged = doubted.clone().with_baselines(baselines.clone(), false);
+        let [predictions, posterior] = [judged.predictions, judged.posterior];
+        assert_eq!(predictions, Some(Verdict::Trust));
+        assert_eq!(posterior, Some(Verdict::LookCloser));
+        let text = judged.to_string();
+        assert!(
+            text.starts_with("look closer far from the training rows: the posteriors of 1 of 2"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("the held-out rows pass their tests"),
+            "{text}"
+        );
+        for (judged, predictions) in [
+            (doubted.clone(), None),
+            (
+                doubted.with_baselines(baselines.clone(), true),
+                Some(Verdict::DoNotUse),
+            ),
+        ] {
+            assert_eq!(judged.predictions, predictions);
+            assert!(!judged.to_string().contains("far from"), "{judged}");
+        }
+        let known = |nats| {
+            let trusted = Assessment::of_members(vec![Verdict::Trust; 2]);
+            let judged = trusted.with_baselines(baselines.clone(), false);
+            judged.with_mutual_information(Some(nats))
+        };
+        assert_eq!(known(0.2).verdict, Some(Verdict::Trust));
+        let few = known(0.4);
+        assert_eq!(few.predictions, Some(Verdict::LookCloser));
+        assert!(
+            few.to_string()
+                .starts_with("look closer: the training rows are too few"),
+            "{few}"
+        );
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub mod experiments;
 pub mod distinct;
 pub mod error;
 pub mod files;
+mod forest;
 pub mod random;
 pub mod shell;
 

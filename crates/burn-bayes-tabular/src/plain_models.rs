@@ -1,5 +1,5 @@
-//! Plain models of the training rows, beside which a fit is judged: a constant, a linear model, and the maximum a
-//! posteriori fit of the same network.
+//! Plain models of the training rows, beside which a fit is judged: a constant, a linear model, a random forest, and the
+//! maximum a posteriori fit of the same network.
 //!
 //! The constant and the linear model are kept in the folder of a run, so that new rows can be scored by them without
 //! the training rows.
@@ -10,6 +10,7 @@ use crate::engine::{
     TrainedModel, Unobserved, fit, is_quickly_solved, is_solved_directly, likelihood_name,
 };
 use crate::error::{Result, TabularError};
+use crate::forest::Forest;
 use crate::predict::Predictions;
 use crate::rows::{Target, TrainingSet};
 use crate::scores::{Baseline, BaselineModel, BaselineScores, Constant, row_costs};
@@ -22,6 +23,8 @@ pub(crate) struct PlainModels {
     pub(crate) constant: Constant,
     /// Ridge, Poisson or logistic regression; `None` if the fit is one itself, with uncertainty.
     pub(crate) linear: Option<PlainFit>,
+    /// `None` of a fit that was read from its folder.
+    pub(crate) forest: Option<PlainFit>,
     /// `None` if it was not requested.
     pub(crate) map: Option<PlainFit>,
 }
@@ -30,6 +33,7 @@ pub(crate) struct PlainModels {
 #[derive(Debug)]
 pub(crate) enum PlainFit {
     Fitted(Box<TrainedModel>),
+    Forest(Box<Forest>),
     Absent(String),
 }
 
@@ -57,15 +61,20 @@ impl PlainModels {
             target: train.target().clone(),
             constant: Constant::of(train)?,
             linear,
+            forest: None,
             map: None,
         })
     }
 
-    /// Adds the maximum a posteriori fit, if the settings ask for it.
+    /// Adds those that are only for the held-out rows of the fit: the forest, and the maximum a posteriori fit, if the
+    /// settings ask for it.
     ///
     /// # Errors
     /// If a setting is invalid for these rows.
-    pub(crate) fn fit_map(&mut self, train: &TrainingSet, settings: &FitSettings) -> Result<()> {
+    pub(crate) fn fit_others(&mut self, train: &TrainingSet, settings: &FitSettings) -> Result<()> {
+        let forest = Forest::fit(train, settings.seed);
+        let forest = forest.map(|forest| PlainFit::Forest(Box::new(forest)));
+        self.forest = Some(PlainFit::or_absent(forest)?);
         if settings.against_map && settings.method != Method::Map {
             self.map = Some(PlainFit::of(train, &map(settings, train.target()))?);
         }
@@ -98,6 +107,7 @@ impl PlainModels {
         }];
         for (model, name, fit) in [
             (BaselineModel::Linear, linear, &self.linear),
+            (BaselineModel::Forest, "a random forest", &self.forest),
             (BaselineModel::Map, "map", &self.map),
         ] {
             let Some(fit) = fit else { continue };
@@ -123,10 +133,15 @@ impl PlainModels {
 
 impl PlainFit {
     fn of(train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
-        match fit(train, settings, &mut Unobserved) {
-            Ok(model) => Ok(Self::Fitted(Box::new(model))),
+        let model = fit(train, settings, &mut Unobserved);
+        Self::or_absent(model.map(|model| Self::Fitted(Box::new(model))))
+    }
+
+    /// A fit that failed for numerical reasons is absent.
+    fn or_absent(fit: Result<Self>) -> Result<Self> {
+        match fit {
             Err(TabularError::Numerical(reason)) => Ok(Self::Absent(reason)),
-            Err(failure) => Err(failure),
+            fit => fit,
         }
     }
 
@@ -135,11 +150,12 @@ impl PlainFit {
     /// # Errors
     /// If the number of features differs from that in training.
     pub(crate) fn predict(&self, rows: &Features) -> Result<Result<Predictions, String>> {
-        let model = match self {
-            Self::Fitted(model) => model,
+        let predictions = match self {
+            Self::Fitted(model) => model.predict(rows, 1),
+            Self::Forest(forest) => forest.predict(rows),
             Self::Absent(reason) => return Ok(Err(reason.clone())),
         };
-        match model.predict(rows, 1) {
+        match predictions {
             Ok(predictions) => Ok(Ok(predictions)),
             Err(TabularError::Numerical(reason)) => Ok(Err(reason)),
             Err(failure) => Err(failure),

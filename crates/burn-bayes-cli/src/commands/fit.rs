@@ -26,10 +26,10 @@ pub(crate) struct Arguments {
     /// Folder for the results of the fit
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Continue the interrupted fit in the folder
+    /// Continue the interrupted fit in the folder, or, with --budget or --until-rhat, the chains of a finished one
     #[arg(long)]
     resume: bool,
-    /// Number of members of an ensemble that are fitted at the same time, each in its own process [default: 1]
+    /// Number of members of an ensemble that are fitted at the same time [default: 1]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
@@ -129,19 +129,26 @@ fn finished_ensemble(fit: EnsembleFit) -> Result<FinishedFit> {
 /// The settings of this fit.
 fn config(arguments: &Arguments) -> Result<Config> {
     if arguments.resume {
-        if arguments.settings != ConfigFlags::default() {
-            let problem = "uses the settings in the folder; leave out all others";
+        let folder = RunFolder::open(&arguments.out)?;
+        let mut config = folder.config()?;
+        let is_changed = arguments.settings.go_on(&mut config)?;
+        if is_changed && config.fit.members > 1 {
+            let problem = "goes on with a single fit, and the folder has those of an ensemble; leave out all other options";
             return Err(refused("resume", problem));
         }
-        let folder = RunFolder::open(&arguments.out)?;
         if folder.is_finished() {
             let path = arguments.out.display();
+            let problem = match (is_changed, folder.can_go_on()) {
+                (true, true) => return Ok(config),
+                (false, true) => "is finished; with a longer `--budget` its chains go on",
+                (_, false) => "is finished",
+            };
             return Err(refused(
                 "resume",
-                format!("has nothing to do: {path} is finished"),
+                format!("has nothing to do: {path} {problem}"),
             ));
         }
-        return folder.config();
+        return Ok(config);
     }
     arguments.settings.config()
 }

@@ -37,6 +37,17 @@ fn exact_posteriors_are_calibrated() {
 }
 
 #[test]
+fn samples_of_a_network_are_calibrated() {
+    let place = Workplace::new();
+    let check = "check --method mclmc --model mlp:8 --features 4 --rows 60 --noise-precision 4 --simulations 60 \
+                 --posterior-draws 99 --out found --json";
+    let found = json(&place.output(check));
+    assert_eq!(found["is_calibrated"], true, "{found}");
+    // The log-likelihood, and the output at four rows.
+    assert_eq!(found["check"]["quantities"].as_array().unwrap().len(), 5);
+}
+
+#[test]
 fn correlated_columns_of_a_file_are_too_much_for_mean_field() {
     let place = Workplace::new();
     let rows = (0..60).map(|row| {

@@ -74,6 +74,11 @@ fn a_fit_to_counts_is_nearly_as_good_as_the_true_rates() {
     );
     // The fit is the linear model itself.
     assert_eq!(scores["baselines"].as_array().unwrap().len(), 1);
+    // The rows are drawn from it: no forest knows them better.
+    let of_fit: Value = serde_json::from_str(&place.read("run/scores.json")).unwrap();
+    let forest = &of_fit["baselines"][1];
+    assert_eq!(forest["model"], "forest");
+    assert!(number(&forest["scores"]["difference"]) < 0.0, "{forest}");
     let report = place.read("run/report.html");
     for part in [
         "Counts of",

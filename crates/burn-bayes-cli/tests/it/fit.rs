@@ -289,7 +289,7 @@ fn a_fit_is_judged_beside_plain_models() {
         .iter()
         .map(|one| one["model"].as_str().unwrap())
         .collect();
-    assert_eq!(models, ["constant", "linear", "map"]);
+    assert_eq!(models, ["constant", "linear", "forest", "map"]);
     for baseline in baselines {
         let score = |name: &str| baseline["scores"][name].as_f64().unwrap();
         let nll = scores["nll"]["value"].as_f64().unwrap();
@@ -321,7 +321,16 @@ fn a_fit_is_judged_beside_plain_models() {
     // A linear model is its own baseline, and without held-out rows there is none.
     let linear = MOONS.replace("--model mlp:20", "--model linear");
     let outcome = json(&place.output(&format!("{linear} --json --out linear")));
-    assert_eq!(outcome["baselines"].as_array().unwrap().len(), 1);
+    let models: Vec<_> = outcome["baselines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["model"])
+        .collect();
+    assert_eq!(models, ["constant", "forest"]);
+    // A straight line between two moons is worse than trees.
+    let text = place.read("linear/report.html");
+    assert!(text.contains("worse than a random forest"), "{text}");
     let outcome = json(&place.output(&format!("{MOONS} --validation 0 --json --out none")));
     assert_eq!(outcome["baselines"].as_array().unwrap().len(), 0);
     assert!(outcome["verdict"].is_string());
@@ -650,8 +659,9 @@ fn a_fit_that_is_interrupted_while_it_learns_the_noise_is_resumed_to_the_same_by
 #[test]
 fn interrupted_chains_are_resumed_to_the_same_bytes() {
     let options = format!("{GAP} --method mclmc --epochs 20000 --checkpoint-every 7");
-    // After their warm start and their tuning.
+    // After their warm start and their tuning, and when they have draws.
     check_interruption(&options, 20);
+    check_interruption(&options, 33);
 }
 
 #[test]
@@ -668,7 +678,64 @@ fn chains_that_agree_are_trusted_and_those_that_do_not_are_told_what_helps() {
     let short = fit(30);
     assert_eq!(short["agreement"]["verdict"], "look-closer", "{short}");
     let report = place.read("run30/report.html");
-    assert!(report.contains("--method mclmc --epochs 60"), "{report}");
+    assert!(report.contains("--resume --budget 1 goes on"), "{report}");
+}
+
+#[test]
+fn chains_of_a_finished_fit_go_on() {
+    let place = Workplace::with_gap();
+    let fit = format!("{GAP} --method mclmc --model linear --epochs 30");
+    let finished = json(&place.output(&format!("{fit} --json --out run")));
+    assert!(
+        finished["agreement"]["r_hat"].as_f64().unwrap() > 1.05,
+        "{finished}"
+    );
+    let (code, message) = place.failure("fit --resume --out run");
+    assert_eq!(code, 2);
+    assert!(
+        message.contains("with a longer `--budget` its chains go on"),
+        "{message}"
+    );
+    let (code, message) = place.failure("fit --resume --out run --budget 1 --seed 3");
+    assert_eq!(code, 2);
+    assert!(
+        message.contains("`--budget` and `--until-rhat`"),
+        "{message}"
+    );
+    let longer = json(&place.output("fit --resume --out run --until-rhat 1.03 --budget 1 --json"));
+    let agreement = &longer["agreement"];
+    assert!(agreement["r_hat"].as_f64().unwrap() <= 1.03, "{longer}");
+    assert_eq!(longer["posterior"], "trust");
+
+    // As if it had been asked for from the start.
+    place.output(&format!("{fit} --until-rhat 1.03 --budget 1 --out whole"));
+    for file in [
+        "posterior.safetensors",
+        "scores.json",
+        "metrics.jsonl",
+        "config.toml",
+    ] {
+        let read = |run: &str| std::fs::read(place.path(format!("{run}/{file}"))).unwrap();
+        assert!(read("run") == read("whole"), "{file}");
+    }
+    let metrics = place.read("run/metrics.jsonl");
+    assert!(
+        metrics.lines().last().unwrap().contains("r_hat"),
+        "{metrics}"
+    );
+    // There is nothing left to ask for.
+    assert!(!place.path("run/checkpoint.bin").exists());
+    let (code, message) = place.failure("fit --resume --out run --budget 9");
+    assert_eq!(code, 2);
+    assert!(
+        message.contains("has nothing to do: run is finished"),
+        "{message}"
+    );
+    for (option, problem) in [("--until-rhat 1", "above 1"), ("--budget 0", "above zero")] {
+        let (code, message) = place.failure(&format!("{GAP} --method mclmc --out other {option}"));
+        assert_eq!(code, 2);
+        assert!(message.contains(problem), "{message}");
+    }
 }
 
 #[test]

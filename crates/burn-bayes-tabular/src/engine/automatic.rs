@@ -2,12 +2,13 @@
 //!
 //! The choice depends on sizes and not on time, so that it is the same on every machine.
 
+use super::sampling::budget;
 use super::{linear, weights};
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method, PriorPrecision};
 
-/// The most products of a row, a weight, a chain and one of its gradients: a minute to a minute and a half on two cores.
-const MOST_SAMPLED: f64 = 1.2e11;
+/// Chains that take as many times the seconds of the budget are not begun.
+const MOST_BUDGETS: f64 = 2.0;
 
 /// The method that fits these rows.
 pub(super) fn chosen(training_set: &TrainingSet, settings: &FitSettings) -> Method {
@@ -30,7 +31,7 @@ pub(super) fn chosen(training_set: &TrainingSet, settings: &FitSettings) -> Meth
     } else if is_learned || settings.has_any_of(Method::Vifa, Method::Mclmc) {
         Method::Vifa
     } else if settings.has_any_of(Method::Mclmc, Method::Vifa)
-        || work(training_set, &with(Method::Mclmc)) <= MOST_SAMPLED
+        || work(training_set, &with(Method::Mclmc)) <= MOST_BUDGETS * budget(settings)
     {
         Method::Mclmc
     } else {
@@ -38,7 +39,7 @@ pub(super) fn chosen(training_set: &TrainingSet, settings: &FitSettings) -> Meth
     }
 }
 
-/// The work of sampling.
+/// The products of a row, a weight, a chain and one of its gradients.
 fn work(training_set: &TrainingSet, sampled: &FitSettings) -> f64 {
     let rows = training_set.rows();
     let weights = weights(sampled, training_set.width(), training_set.target());
@@ -74,6 +75,8 @@ mod tests {
             (&classes, "", Method::Mclmc),
             (&many, "", Method::Slang),
             (&many, "chains = 2", Method::Mclmc),
+            (&many, "budget = 300", Method::Mclmc),
+            (&few, "budget = 0.1", Method::Slang),
             (&few, "model = 'mlp:2000,2000'", Method::Slang),
             (&few, "model = 'linear'", Method::Exact),
             (&classes, "model = 'linear'", Method::FullGaussian),

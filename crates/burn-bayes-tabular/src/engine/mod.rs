@@ -115,6 +115,10 @@ pub struct EpochRecord {
     /// Mean negative log-likelihood per row under the draws of the training steps, in nats, on the
     /// standardised scale of the network.
     pub loss: f64,
+    /// The median of R̂ of the predictions of training rows across chains; absent where it was not computed, for other methods,
+    /// and before the chains have draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r_hat: Option<f64>,
 }
 
 /// Fits a network to a training set: one, also if the settings are those of an ensemble.

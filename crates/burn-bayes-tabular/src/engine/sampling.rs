@@ -10,7 +10,7 @@ use burn_bayes::posterior::SamplePosterior;
 use burn_bayes::sampling::{Sampling, SamplingConfig, batches_of_rows};
 use burn_bayes::train;
 
-use super::chain_agreement::ChainAgreement;
+use super::chain_agreement::{ChainAgreement, ChainLength};
 use super::likelihood::is_noise_a_weight;
 use super::prior::{noises, prior};
 use super::trained_model::TrainedModel;
@@ -25,11 +25,17 @@ use crate::settings::{FitSettings, Method};
 const NOISE_PRIOR_PRECISION: f64 = 0.1;
 /// The epochs are shown and saved this many times.
 const SHOWN: usize = 50;
-/// Chains that do not agree are lengthened by this many epochs, as long as they have no more than the most, and less than this
-/// many products of a row, a weight, a chain and an epoch: half a minute on two cores.
+/// Chains that do not agree are lengthened by this many epochs, as long as the budget lasts, and without one as long as they
+/// have no more than the most.
 const LENGTHENED: u64 = 3250;
 const MOST_EPOCHS: usize = 20_000;
-const MOST_WORK: f64 = 6e10;
+/// Seconds, and the products of a row, a weight, a chain and an epoch in one of them, on two cores.
+const BUDGET: f64 = 30.0;
+const PRODUCTS: f64 = 2e9;
+/// R̂ at which chains are no longer lengthened.
+const UNTIL_R_HAT: f64 = 1.05;
+/// The chains are compared this many times on the way.
+const COMPARED: usize = 10;
 /// The most epochs between two looks at interruptions.
 const UNINTERRUPTED: usize = 10;
 /// The least epochs: one of the tuning, and one of the sampling.
@@ -84,31 +90,66 @@ pub(super) fn sample(
             .map_err(|error| TabularError::Data(format!("{error}; fit again without --resume")))?;
     }
     let products = training_set.rows() * networks[0].num_params() * settings.chains;
-    let most = match settings.method {
-        Method::Mclmc if settings.epochs.is_none() => most_epochs(products),
-        _ => 0,
-    };
+    let most = most_epochs(settings, products);
+    let until = settings.until_r_hat.unwrap_or(UNTIL_R_HAT);
     let mut chains = Chains {
         training,
         network: networks[0].clone(),
         sampling,
+        products,
     };
+    let mut earlier = None;
     loop {
         let ended = chains.run(observer)?;
-        let agreement = chains.agreement()?;
-        let is_converged = agreement.is_none_or(|agreement| agreement.is_converged);
-        if ended.is_break() || chains.epoch() >= most || is_converged {
+        let mut agreement = chains.agreement()?;
+        let is_reached = match &mut agreement {
+            None => true,
+            Some(agreement) => {
+                *agreement = agreement.after(earlier);
+                agreement.r_hat <= until
+            }
+        };
+        if ended.is_break() || chains.epoch() >= most || is_reached {
+            if let Some(agreement) = &mut agreement {
+                agreement.can_go_on = !is_reached
+                    && settings.method.row().is_lengthened
+                    && observer.keeps_checkpoints();
+                if agreement.can_go_on {
+                    observer.checkpoint(chains.checkpoint()?)?;
+                }
+            }
             let mut model = chains.snapshot()?;
             model.agreement = agreement;
             return Ok(model);
         }
+        earlier = agreement;
         chains.sampling.lengthen(LENGTHENED);
     }
 }
 
-/// The most epochs of chains whose epoch has this many products of a row and a weight.
-fn most_epochs(products: usize) -> usize {
-    ((MOST_WORK / products as f64) as usize).clamp(1, MOST_EPOCHS)
+/// The products of a row, a weight, a chain and an epoch for which chains are lengthened.
+pub(super) fn budget(settings: &FitSettings) -> f64 {
+    PRODUCTS * settings.budget.unwrap_or(BUDGET)
+}
+
+/// The epochs from which on chains are no longer lengthened, if an epoch has this many products of a row, a weight and a chain.
+fn most_epochs(settings: &FitSettings, products: usize) -> usize {
+    let FitSettings {
+        epochs,
+        budget: seconds,
+        until_r_hat,
+        method,
+        ..
+    } = settings;
+    let is_given = seconds.is_some() || until_r_hat.is_some();
+    if !method.row().is_lengthened || epochs.is_some() && !is_given {
+        return 0;
+    }
+    let most = match seconds {
+        Some(_) => usize::MAX,
+        None => MOST_EPOCHS,
+    };
+    ((budget(settings) / products as f64) as usize).clamp(1, most)
 }
 
 /// The random stream of the starts.
@@ -119,6 +160,8 @@ struct Chains<'a, 'b> {
     /// Of the first chain at its start.
     network: Network,
     sampling: Sampling<Network>,
+    /// Of an epoch: one for a row, a weight and a chain.
+    products: usize,
 }
 
 impl Chains<'_, '_> {
@@ -126,7 +169,8 @@ impl Chains<'_, '_> {
     fn run(&mut self, observer: &mut dyn Observer) -> Result<ControlFlow<()>> {
         let epochs = self.sampling.end() as usize;
         let every = (epochs / SHOWN).max(1);
-        let mut saved = self.sampling.step() as usize;
+        let mut saved = self.epoch();
+        let mut compared = COMPARED * self.epoch() / epochs.max(1);
         while self.epoch() < epochs {
             let shown = (self.epoch() / every + 1) * every;
             while self.epoch() < shown.min(epochs) {
@@ -139,10 +183,17 @@ impl Chains<'_, '_> {
                 let steps = (shown - self.epoch()).min(UNINTERRUPTED);
                 self.sampling.advance(steps as u64)?;
             }
+            let part = COMPARED * self.epoch() / epochs;
+            let agreement = match part > compared {
+                true => self.agreement()?,
+                false => None,
+            };
+            compared = part;
             let record = EpochRecord {
                 epoch: self.epoch(),
                 epochs,
                 loss: self.sampling.loss()? / self.training.training_set.rows() as f64,
+                r_hat: agreement.map(|agreement| agreement.r_hat),
             };
             if observer.epoch(&record, &|| self.snapshot()).is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -207,8 +258,12 @@ impl Chains<'_, '_> {
         let batch = training_set.batch(&rows, &self.training.device.clone().inner());
         let samples = self.sampling.samples();
         let agreement = samples.agreement(&self.network, &batch.inputs)?;
-        let method = self.training.settings.method;
-        Ok(agreement.map(|agreement| ChainAgreement::of(agreement, method, self.epoch())))
+        let length = ChainLength {
+            method: self.training.settings.method,
+            epochs: self.epoch(),
+            seconds: (self.products * self.epoch()) as f64 / PRODUCTS,
+        };
+        Ok(agreement.map(|agreement| ChainAgreement::of(agreement, length)))
     }
 }
 

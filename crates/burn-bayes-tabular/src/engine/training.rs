@@ -460,6 +460,7 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
             epoch: summary.epoch,
             epochs,
             loss: summary.loss,
+            r_hat: None,
         };
         let snapshot = || -> Result<TrainedModel> {
             let mut snapshot = self.training.snapshot(model, &self.precisions)?;

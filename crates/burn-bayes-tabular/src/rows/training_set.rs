@@ -77,6 +77,14 @@ impl Target {
         }
     }
 
+    /// The names of the classes; none of other targets.
+    pub(crate) fn classes(&self) -> Vec<String> {
+        match self {
+            Self::Classes(classes) => classes.clone(),
+            Self::Real(_) | Self::Counts { .. } | Self::Several(_) => Vec::new(),
+        }
+    }
+
     /// The standard deviation by which a number was standardised; 1 for other targets.
     pub(crate) fn unit(&self) -> f64 {
         match self {

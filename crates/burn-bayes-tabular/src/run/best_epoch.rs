@@ -123,6 +123,7 @@ mod tests {
                 epoch,
                 epochs: 100,
                 loss: 1.0,
+                r_hat: None,
             },
             validation: nll.is_finite().then_some(ValidationScore {
                 nll,

@@ -202,6 +202,11 @@ impl EnsembleFit {
             members: kept.members,
         };
         model_file.save(folder)?;
+        for index in 0..config.fit.members {
+            for member in [folder.member(index), folder.scored_member(index)] {
+                RunFolder::at(&member).remove_checkpoint()?;
+            }
+        }
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),

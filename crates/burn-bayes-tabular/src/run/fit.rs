@@ -126,7 +126,11 @@ impl FolderFit {
         recalibration::check(&config.fit, &rows)?;
         let folder = match start {
             Start::New(command) => RunFolder::create(out, &config, command)?,
-            Start::Resumed => RunFolder::resume(out)?,
+            Start::Resumed => {
+                let folder = RunFolder::resume(out)?;
+                folder.reopen(&config)?;
+                folder
+            }
         };
         folder.remove_validation()?;
         Ok(Self {
@@ -237,6 +241,10 @@ impl FolderFit {
             &plain_models,
             recalibration,
         )?;
+        let agreement = trained.model.agreement;
+        if !agreement.is_some_and(|agreement| agreement.can_go_on) {
+            folder.remove_checkpoint()?;
+        }
         Ok(FinishedFit {
             run: folder.path().into(),
             method: config.fit.method.to_string(),

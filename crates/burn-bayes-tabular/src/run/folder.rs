@@ -8,7 +8,7 @@ use std::sync::Arc;
 use burn::tensor::Device;
 
 use crate::error::{Result, TabularError};
-use crate::files::{lock, make_folder, read_text, write_whole};
+use crate::files::{lock, make_folder, read_text, remove, write_whole};
 use crate::settings::{Config, refused};
 use crate::shell::command_of;
 
@@ -60,7 +60,14 @@ impl RunFolder {
         Ok(folder)
     }
 
-    fn at(path: &Path) -> Self {
+    /// Makes a run that is finished an unfinished one again, with these settings.
+    pub(super) fn reopen(&self, config: &Config) -> Result<()> {
+        // Without it, the run is not finished, whatever happens from here on.
+        remove(&self.model_file())?;
+        write_whole(&self.config_file(), config.to_toml()?.as_bytes())
+    }
+
+    pub(super) fn at(path: &Path) -> Self {
         Self {
             path: path.into(),
             _lock: None,
@@ -162,6 +169,16 @@ impl RunFolder {
         self.model_file().is_file()
     }
 
+    /// Whether the run, if it is finished, can go on.
+    pub fn can_go_on(&self) -> bool {
+        self.checkpoint_file().is_file()
+    }
+
+    /// Removes the state of a fit that is finished.
+    pub(super) fn remove_checkpoint(&self) -> Result<()> {
+        remove(&self.checkpoint_file())
+    }
+
     pub(super) fn config_file(&self) -> PathBuf {
         self.path.join("config.toml")
     }
@@ -220,7 +237,7 @@ impl RunFolder {
         self.path.join("rows.txt")
     }
 
-    /// The state of an unfinished fit.
+    /// The state of an unfinished fit, or of one whose chains can go on.
     pub(super) fn checkpoint_file(&self) -> PathBuf {
         self.path.join("checkpoint.bin")
     }

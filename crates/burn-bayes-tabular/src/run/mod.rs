@@ -287,7 +287,6 @@ impl RunFolder {
             kept_columns,
             members: Vec::new(),
         };
-        model_file.save(self)?;
-        remove(&self.checkpoint_file())
+        model_file.save(self)
     }
 }

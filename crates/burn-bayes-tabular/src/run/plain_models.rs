@@ -87,6 +87,7 @@ impl Run {
             target: Target::of(&self.preprocessor),
             constant: self.plain_models.constant.clone(),
             linear,
+            forest: None,
             map: None,
         })
     }

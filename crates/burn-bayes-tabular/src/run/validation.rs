@@ -17,7 +17,7 @@ use crate::plain_models::PlainModels;
 use crate::predict::{PredictionTable, Predictions, Recalibration};
 use crate::report::{self, FurtherScores, PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::rows::{PreparedRows, Target, true_targets};
-use crate::scores::{CalibrationTest, Intervals, Scores, divergence};
+use crate::scores::{CalibrationTest, Intervals, Scores, divergence, mutual_information};
 use crate::settings::Config;
 
 /// The scores of the held-out rows, the content of `scores.json`.
@@ -58,7 +58,7 @@ pub(super) fn validate(
     let Some(rows) = &rows.validation else {
         return Ok(None);
     };
-    plain_models.fit_map(train, &config.fit)?;
+    plain_models.fit_others(train, &config.fit)?;
     let predictions = &predict(rows.features())?;
     let target = train.target();
     let targets = true_targets(rows, target);
@@ -80,7 +80,12 @@ pub(super) fn validate(
         scores: Scores::of_positive(predictions, &targets, intervals, positive)?,
         assessment: assessment
             .with_baselines(baselines, diverged.is_some())
-            .with_calibration(CalibrationTest::of(predictions, &targets, &inputs.columns)?),
+            .with_calibration(CalibrationTest::of(predictions, &targets, &inputs.columns)?)
+            .with_mutual_information(
+                (predictions.draws() > 1)
+                    .then(|| mutual_information(predictions))
+                    .transpose()?,
+            ),
         recalibration: cross_fitted
             .as_ref()
             .map(|cross_fitted| cross_fitted.scores),

@@ -38,6 +38,8 @@ pub enum BaselineModel {
     Constant,
     /// Ridge or logistic regression.
     Linear,
+    /// A random forest.
+    Forest,
     /// The maximum a posteriori fit with the same settings.
     Map,
 }
@@ -62,7 +64,7 @@ impl Baseline {
         let is_worse = ratio.is_some_and(|ratio| ratio > STANDARD_ERRORS);
         is_worse.then_some(match self.model {
             BaselineModel::Constant | BaselineModel::Map => Verdict::DoNotUse,
-            BaselineModel::Linear => Verdict::LookCloser,
+            BaselineModel::Linear | BaselineModel::Forest => Verdict::LookCloser,
         })
     }
 

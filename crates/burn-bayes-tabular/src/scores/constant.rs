@@ -72,10 +72,7 @@ impl Constant {
                 Predictions::Counts(CountPredictions::new(dispersions, 1, vec![*rate; rows]))
             }
             Self::Frequencies(frequencies) => Predictions::Classes(ClassPredictions::new(
-                match target {
-                    Target::Classes(classes) => classes.clone(),
-                    Target::Real(_) | Target::Counts { .. } | Target::Several(_) => Vec::new(),
-                },
+                target.classes(),
                 1,
                 frequencies.repeat(rows),
             )),

@@ -13,6 +13,7 @@ mod constant;
 mod counts;
 mod divergence;
 mod holdout;
+mod information;
 mod member_disagreement;
 mod regression;
 mod row_costs;
@@ -37,6 +38,7 @@ pub use counts::CountScores;
 pub use divergence::{Divergence, divergence};
 pub(crate) use divergence::{FEWEST_ROWS, diverged_by};
 pub use holdout::{DIVERGED, HoldoutScore, Measures};
+pub(crate) use information::mutual_information;
 pub use member_disagreement::MemberScores;
 pub(crate) use regression::LEVELS;
 pub use regression::{

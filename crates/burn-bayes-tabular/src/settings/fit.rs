@@ -56,6 +56,14 @@ settings! {
         /// Number of chains.
         [applies: |row| row.kind == MethodKind::Sampled]
         chains: usize = 4;
+        /// Seconds for which chains that do not agree are lengthened, about: operations of two cores are counted, so that
+        /// results do not depend on the machine. With auto, chains may take twice as long before another method is chosen
+        /// [default: 30, and at most 20000 epochs].
+        [value: Some("SECONDS"), applies: |row| row.is_lengthened, scope: Scope::Length]
+        budget: f64;
+        /// Lengthen chains until the median of R̂ of their predictions is at most this [default: 1.05].
+        [option: Some("until-rhat"), value: Some("R"), applies: |row| row.is_lengthened, scope: Scope::Length]
+        until_r_hat: f64;
         /// Optimiser of the methods without an update rule of their own.
         [applies: MethodRow::has_optimizer, unless: &[DIRECT]]
         optimizer: OptimizerName = OptimizerName::Adam;
@@ -154,11 +162,19 @@ impl FitSettings {
             ("diagonal_learning_rate", self.diagonal_learning_rate),
             ("bias_prior_precision", self.bias_prior_precision),
             ("clip", self.clip),
+            ("budget", self.budget),
         ] {
             value.map_or(Ok(()), |value| positive(field, value))?;
         }
         if let NoisePrecision::Given(precision) = self.noise_precision {
             positive("noise_precision", precision)?;
+        }
+        if let Some(r_hat) = self
+            .until_r_hat
+            .filter(|r_hat| !(r_hat.is_finite() && *r_hat > 1.0))
+        {
+            let problem = format!("is {r_hat}; it must be finite and above 1");
+            return Err(refused("until_r_hat", problem));
         }
         let decay = self.tuned().decay;
         if !(0.0..=f64::MAX).contains(&decay) {
@@ -174,7 +190,7 @@ impl FitSettings {
 
     /// Everything that the result of a job depends on.
     pub fn key(&self) -> SettingsKey {
-        self.key_of(&[Scope::Training, Scope::Run])
+        self.key_of(&[Scope::Training, Scope::Length, Scope::Run])
     }
 
     /// Everything that the steps of a training depend on, which must not change at a resume.
@@ -197,7 +213,7 @@ impl FitSettings {
     /// The settings of one training, without those of the run around it.
     #[must_use]
     pub(crate) fn of_one_training(&self) -> Self {
-        self.of_scopes(&[Scope::Training, Scope::Nothing])
+        self.of_scopes(&[Scope::Training, Scope::Length, Scope::Nothing])
     }
 
     /// With what a setting has no effect, given the other settings; `None` if it is used.
@@ -242,6 +258,7 @@ impl FitSettings {
         let default = Self::default();
         Self::table().into_iter().any(|setting| {
             let is_own = (setting.applies)(&row) && !(setting.applies)(&other);
+            let is_own = is_own && setting.scope != Scope::Length;
             let is_length = setting.name == "epochs" && row.has_mini_batches();
             (is_own || is_length) && self.value(setting.name) != default.value(setting.name)
         })

@@ -65,6 +65,8 @@ pub struct MethodRow {
     pub(crate) activation: Activation,
     /// The steps of a chain, of few rows.
     pub(crate) chain_steps: usize,
+    /// Whether chains that do not agree are lengthened.
+    pub(crate) is_lengthened: bool,
 }
 
 impl MethodRow {
@@ -81,6 +83,7 @@ impl MethodRow {
         hidden: &[50],
         activation: Activation::Relu,
         chain_steps: 0,
+        is_lengthened: false,
     };
 
     /// A method from the iterates of an ordinary training.
@@ -241,7 +244,10 @@ methods! {
         }
     },
     /// Samples of microcanonical Langevin Monte Carlo, of several chains on all rows.
-    Mclmc = "mclmc" => MethodRow::sampled(&SamplingConfig::new()),
+    Mclmc = "mclmc" => MethodRow {
+        is_lengthened: true,
+        ..MethodRow::sampled(&SamplingConfig::new())
+    },
     /// Samples of Hamiltonian Monte Carlo: the exact reference for mclmc, which takes many times as long.
     Hmc = "hmc" => MethodRow::sampled(&SamplingConfig::hmc()),
     /// Laplace approximation of the maximum a posteriori fit, with linearised predictions.

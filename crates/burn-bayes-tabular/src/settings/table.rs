@@ -39,6 +39,8 @@ pub struct Setting {
 pub enum Scope {
     /// The steps of a training, and so all results.
     Training,
+    /// How many steps a training makes, but not what they are: it may go on with another value.
+    Length,
     /// The results of a run, but not the steps of its trainings.
     Run,
     /// No result.
