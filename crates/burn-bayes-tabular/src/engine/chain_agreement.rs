@@ -25,6 +25,9 @@ pub struct ChainAgreement {
     is_converged: bool,
     #[serde(skip)]
     length: ChainLength,
+    /// The epochs before that.
+    #[serde(skip)]
+    epochs_before: usize,
 }
 
 /// How long chains are.
@@ -36,10 +39,10 @@ pub(crate) struct ChainLength {
     pub(super) seconds: f64,
 }
 
-/// Longer chains help if they bring R̂ − 1 below this fraction of what it was.
-const HELPED: f64 = 0.9;
 /// R̂ − 1 falls about as the inverse of the length, and is small enough here.
 const SMALL: f64 = 0.15;
+/// Longer chains help if it falls at least as this power of the length.
+const HELPED: f64 = -0.5;
 /// Nobody is asked to wait for chains of more than as many times the length.
 const MOST_TIMES: f64 = 20.0;
 
@@ -57,6 +60,7 @@ impl ChainAgreement {
             can_go_on: false,
             is_converged: agreement.is_converged(),
             length,
+            epochs_before: 0,
         }
     }
 
@@ -64,6 +68,7 @@ impl ChainAgreement {
     pub(super) fn after(self, earlier: Option<Self>) -> Self {
         Self {
             r_hat_before: earlier.map(|earlier| earlier.r_hat),
+            epochs_before: earlier.map_or(0, |earlier| earlier.length.epochs),
             ..self
         }
     }
@@ -92,8 +97,9 @@ impl ChainAgreement {
             seconds,
         } = self.length;
         let times = (self.r_hat - 1.0) / SMALL;
+        let lengthened = epochs as f64 / self.epochs_before.max(1) as f64;
         match self.r_hat_before {
-            Some(before) if self.r_hat - 1.0 > HELPED * (before - 1.0) => format!(
+            Some(before) if self.r_hat - 1.0 > lengthened.powf(HELPED) * (before - 1.0) => format!(
                 "longer chains do not help (it was {} before they were last lengthened)",
                 number(before)
             ),
@@ -136,6 +142,7 @@ mod tests {
                 can_go_on: method == Method::Mclmc,
                 is_converged: r_hat < 1.05,
                 length,
+                epochs_before: 6000,
             };
             found.finding()
         };
@@ -144,7 +151,8 @@ mod tests {
             goes_on.ends_with("`--resume --budget 30` goes on"),
             "{goes_on}"
         );
-        let helps = cure(Method::Mclmc, 1.45, Some(1.6));
+        // A sixth longer, by the inverse of which .45 would come of .525, and by its root of .486.
+        let helps = cure(Method::Mclmc, 1.45, Some(1.49));
         assert!(helps.ends_with("`--resume --budget 30` goes on"), "{helps}");
         let helps_not = cure(Method::Mclmc, 1.45, Some(1.47));
         assert!(
