@@ -29,7 +29,8 @@ const CHUNK: usize = 4096;
 /// Maximum number of outputs in memory: 128 GiB.
 const MOST_NUMBERS: usize = 1 << 34;
 
-/// The largest rate whose counts are scored.
+/// The largest rate whose counts are scored, in place of all that are larger: one row far away must not keep a file from its
+/// predictions.
 const LARGEST_RATE: f64 = 1e15;
 
 /// A trained network with a posterior over its weights.
@@ -176,7 +177,7 @@ impl TrainedModel {
                     1 => Vec::new(),
                     _ => column(1).map(f64::exp).collect(),
                 };
-                let rates = rates(column(0))?;
+                let rates = rates(column(0));
                 Predictions::Counts(CountPredictions::new(
                     Dispersions(dispersions),
                     draws,
@@ -355,17 +356,13 @@ fn ordinal_probabilities(logits: &[f64], classes: usize) -> Vec<f64> {
     logits.chunks_exact(classes - 1).flat_map(of_row).collect()
 }
 
-/// The rates of counts, from their logarithms.
-fn rates(log_rates: impl Iterator<Item = f64>) -> Result<Vec<f64>> {
-    let rates = log_rates.map(f64::exp);
-    let rates: Vec<f64> = rates.collect();
-    match rates.iter().find(|&&rate| rate > LARGEST_RATE) {
-        None => Ok(rates),
-        Some(rate) => Err(TabularError::Numerical(format!(
-            "a predicted rate is {rate:e}; lower `learning_rate`, or check for values far outside the range of \
-             the training rows"
-        ))),
-    }
+/// The rates of counts, from their logarithms, which a network extrapolates without an end.
+fn rates(log_rates: impl Iterator<Item = f64>) -> Vec<f64> {
+    let limited = |rate: f64| match rate > LARGEST_RATE {
+        true => LARGEST_RATE,
+        false => rate,
+    };
+    log_rates.map(f64::exp).map(limited).collect()
 }
 
 /// The rows as inputs of a network, some at a time.
@@ -395,6 +392,13 @@ fn numbers(draws: usize, rows: usize, outputs: usize) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_end_where_counts_do() {
+        let found = rates([0.0, 50.0, f64::INFINITY, f64::NAN].into_iter());
+        assert_eq!(found[..3], [1.0, LARGEST_RATE, LARGEST_RATE]);
+        assert!(found[3].is_nan());
+    }
 
     #[test]
     fn ordinal_probabilities_are_those_of_the_library() {
