@@ -24,7 +24,7 @@ pub struct ChainAgreement {
     #[serde(skip)]
     is_converged: bool,
     #[serde(skip)]
-    length: ChainLength,
+    pub(super) length: ChainLength,
     /// The epochs before that.
     #[serde(skip)]
     epochs_before: usize,

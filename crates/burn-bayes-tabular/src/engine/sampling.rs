@@ -97,6 +97,7 @@ pub(super) fn sample(
         network: networks[0].clone(),
         sampling,
         products,
+        agreement: None,
     };
     let mut earlier = None;
     loop {
@@ -162,6 +163,8 @@ struct Chains<'a, 'b> {
     sampling: Sampling<Network>,
     /// Of an epoch: one for a row, a weight and a chain.
     products: usize,
+    /// The last that was computed.
+    agreement: Option<ChainAgreement>,
 }
 
 impl Chains<'_, '_> {
@@ -252,7 +255,11 @@ impl Chains<'_, '_> {
     }
 
     /// Whether the chains agree about some training rows.
-    fn agreement(&self) -> Result<Option<ChainAgreement>> {
+    fn agreement(&mut self) -> Result<Option<ChainAgreement>> {
+        let known = self.agreement;
+        if known.is_some_and(|known| known.length.epochs == self.epoch()) {
+            return Ok(known);
+        }
         let training_set = self.training.training_set;
         let rows = training_set.some(MOST_COMPARED);
         let batch = training_set.batch(&rows, &self.training.device.clone().inner());
@@ -263,7 +270,8 @@ impl Chains<'_, '_> {
             epochs: self.epoch(),
             seconds: (self.products * self.epoch()) as f64 / PRODUCTS,
         };
-        Ok(agreement.map(|agreement| ChainAgreement::of(agreement, length)))
+        self.agreement = agreement.map(|agreement| ChainAgreement::of(agreement, length));
+        Ok(self.agreement)
     }
 }
 

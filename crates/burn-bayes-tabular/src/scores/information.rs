@@ -7,6 +7,7 @@
 
 use burn_bayes::eval;
 
+use super::score::mean;
 use crate::error::Result;
 use crate::predict::Predictions;
 
@@ -16,7 +17,7 @@ use crate::predict::Predictions;
 /// If a probability is not one.
 pub(crate) fn mutual_information(predictions: &Predictions) -> Result<f64> {
     Ok(match predictions {
-        Predictions::Classes(all) => mean(eval::mutual_information(&all.checked()?).into_iter()),
+        Predictions::Classes(all) => mean(&eval::mutual_information(&all.checked()?)),
         Predictions::Reals(all) => {
             let deviations = all.noise_of_predictions();
             let variances: Vec<f64> = deviations.iter().map(|d| d * d).collect();
@@ -42,26 +43,16 @@ pub(crate) fn mutual_information(predictions: &Predictions) -> Result<f64> {
 fn of_variances(means: &[f64], variances: &[f64], draws: usize) -> f64 {
     let rows = means.len() / draws.max(1);
     let of_row = |row: usize| {
-        let column = |values: &[f64]| {
-            values[row..]
-                .iter()
-                .step_by(rows)
-                .copied()
-                .collect::<Vec<_>>()
+        let column = |values: &[f64], of: &dyn Fn(f64) -> f64| {
+            let values = values[row..].iter().step_by(rows);
+            mean(&values.map(|&value| of(value)).collect::<Vec<_>>())
         };
-        let (means, variances) = (column(means), column(variances));
-        let centre = mean(means.iter().copied());
-        let between = mean(means.iter().map(|mean| (mean - centre).powi(2)));
-        let within = mean(variances.iter().copied());
-        let logarithms = mean(variances.iter().map(|variance| variance.ln()));
-        0.5 * ((within + between).ln() - logarithms)
+        let centre = column(means, &|mean| mean);
+        let between = column(means, &|mean| (mean - centre).powi(2));
+        let within = column(variances, &|variance| variance);
+        0.5 * ((within + between).ln() - column(variances, &f64::ln))
     };
-    mean((0..rows).map(of_row))
-}
-
-fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
-    let count = values.len() as f64;
-    values.sum::<f64>() / count
+    mean(&(0..rows).map(of_row).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
