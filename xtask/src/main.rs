@@ -8,6 +8,7 @@
 mod book;
 mod chapters;
 mod commands;
+mod features;
 mod links;
 mod process;
 mod source;

@@ -7,7 +7,7 @@ use syn::{Item, UseTree, Visibility};
 use crate::commands::{self, Known};
 use crate::source::{Source, has_word};
 use crate::workspace::{self, Package, TextFile};
-use crate::{Outcome, chapters, links, tables};
+use crate::{Outcome, chapters, features, links, tables};
 
 /// Lines of code in a file, tests and comments aside.
 const LONGEST_FILE: usize = 600;
@@ -42,6 +42,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
         }
     }
     problems.extend(lints(&packages));
+    problems.extend(features::problems(root)?);
     problems.extend(facade(&files));
     problems.extend(scores(&files));
     problems.extend(readme_link(root));
