@@ -133,6 +133,42 @@ pub fn heteroscedastic_gaussian<const R: usize>(
         .add_scalar(width as f64 * 0.5 * TAU.ln())
 }
 
+/// −log Σ_k w_k N(y; f_k, exp s_k) of each of T targets, for `[M, (3K − 1) T]` outputs and `[M, T]` targets: the means f_k of all
+/// targets, one of K components after the other, then as many log-variances s_k, then the logarithms of w_k/w_K of all
+/// components but the last.
+///
+/// # Panics
+///
+/// If there is no component, or the widths are others.
+pub fn gaussian_mixture(outputs: Tensor<2>, targets: Tensor<2>, components: usize) -> Tensor<1> {
+    let ([_, width], [_, own]) = (outputs.dims(), targets.dims());
+    assert!(
+        components > 0 && width == (3 * components - 1) * own,
+        "{width} outputs are not those of {own} targets and {components} components"
+    );
+    let part = |number: usize| outputs.clone().narrow(1, number * own, own);
+    let log_density = |k: usize| {
+        let (mean, log_variance) = (part(k), part(components + k));
+        let square = (targets.clone() - mean).square() * log_variance.clone().neg().exp();
+        (square + log_variance + TAU.ln()) * -0.5
+    };
+    let last = log_density(components - 1);
+    let none = last.zeros_like();
+    let logits = (0..components - 1).map(|k| part(2 * components + k));
+    let sums = logits
+        .enumerate()
+        .fold((last, none), |(joint, total), (k, logit)| {
+            let own = log_density(k) + logit.clone();
+            (log_add(joint, own), log_add(total, logit))
+        });
+    summed(sums.1 - sums.0)
+}
+
+/// log(exp a + exp b)
+fn log_add(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
+    a.clone() - log_sigmoid(a - b)
+}
+
 /// −log p(y) of ordered classes, for `[M, C − 1]` logits of p(y > k given y ≥ k) and one-hot encoded classes
 /// `[M, C]` ([`one_hot`]).
 pub fn ordinal(logits: Tensor<2>, classes: Tensor<2>) -> Tensor<1> {

@@ -196,22 +196,36 @@ impl Network {
     /// the others would have a mean beyond all bounds.
     fn with_bounds(&self, outputs: Tensor<2>) -> Tensor<2> {
         let targets = self.least_variances.len();
+        let components = match self.likelihood {
+            Likelihood::GaussianMixture { components } => components,
+            _ => 1,
+        };
         let logarithms = self.least_variances.iter().map(|variance| variance.ln());
         let logarithms: Vec<f32> = logarithms.map(|logarithm| logarithm as f32).collect();
         let least = TensorData::new(logarithms, [1, targets]);
         let least = Tensor::from_data(least, &outputs.device());
-        let means = outputs.clone().narrow(1, 0, targets);
+        let least = match components {
+            1 => least,
+            _ => least.repeat_dim(1, components),
+        };
+        let width = components * targets;
+        let means = outputs.clone().narrow(1, 0, width);
         let least = match self.log_spread {
             0.0 => least,
             spread => least - means.clone() * (2.0 * spread),
         };
-        let variances = outputs.narrow(1, targets, targets);
+        let variances = outputs.clone().narrow(1, width, width);
         let variances = variances.clone() + softplus(least - variances, 1.0);
         let variances = match self.log_spread {
             0.0 => variances,
             _ => variances.clone() - softplus(variances - MOST_LOG_VARIANCE.ln(), 1.0),
         };
-        Tensor::cat(vec![means, variances], 1)
+        let mut all = vec![means, variances];
+        if components > 1 {
+            let [_, count] = outputs.dims();
+            all.push(outputs.narrow(1, 2 * width, count - 2 * width));
+        }
+        Tensor::cat(all, 1)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Plain models of the training rows, beside which a fit is judged: a constant, a linear model, a random forest, and the
-//! maximum a posteriori fit of the same network.
+//! Plain models of the training rows, beside which a fit is judged: a constant, a linear model, a random forest, a small
+//! network beside a linear model, and the maximum a posteriori fit of the same network.
 //!
 //! The constant and the linear model are kept in the folder of a run, so that new rows can be scored by them without
 //! the training rows.
@@ -7,7 +7,7 @@
 use burn_bayes_data::{Features, Targets};
 
 use crate::engine::{
-    TrainedModel, Unobserved, fit, is_quickly_solved, is_solved_directly, likelihood_name,
+    TrainedModel, Unobserved, fit, is_quickly_solved, is_solved_directly, likelihood_name, weights,
 };
 use crate::error::{Result, TabularError};
 use crate::forest::Forest;
@@ -25,6 +25,8 @@ pub(crate) struct PlainModels {
     pub(crate) linear: Option<PlainFit>,
     /// `None` of a fit that was read from its folder.
     pub(crate) forest: Option<PlainFit>,
+    /// A short chain of a small network; `None` unless the fit is a linear model.
+    pub(crate) network: Option<PlainFit>,
     /// `None` if it was not requested.
     pub(crate) map: Option<PlainFit>,
 }
@@ -62,12 +64,13 @@ impl PlainModels {
             constant: Constant::of(train)?,
             linear,
             forest: None,
+            network: None,
             map: None,
         })
     }
 
-    /// Adds those that are only for the held-out rows of the fit: the forest, and the maximum a posteriori fit, if the
-    /// settings ask for it.
+    /// Adds those that are only for the held-out rows of the fit: the forest, the network, and the maximum a posteriori fit,
+    /// if the settings ask for it.
     ///
     /// # Errors
     /// If a setting is invalid for these rows.
@@ -75,6 +78,18 @@ impl PlainModels {
         let forest = Forest::fit(train, settings.seed);
         let forest = forest.map(|forest| PlainFit::Forest(Box::new(forest)));
         self.forest = Some(PlainFit::or_absent(forest)?);
+        if settings.is_linear() {
+            let network = network(settings);
+            let count = weights(&network, train.width(), train.target())? as f64;
+            let products = count * (train.rows() * network.epochs(train.rows())) as f64;
+            self.network = Some(match products <= MOST_PRODUCTS {
+                true => PlainFit::of(train, &network)?,
+                false => {
+                    let reason = "it has too many weights or rows to be sampled within seconds";
+                    PlainFit::Absent(reason.into())
+                }
+            });
+        }
         if settings.against_map && settings.method != Method::Map {
             self.map = Some(PlainFit::of(train, &map(settings, train.target()))?);
         }
@@ -108,6 +123,7 @@ impl PlainModels {
         for (model, name, fit) in [
             (BaselineModel::Linear, linear, &self.linear),
             (BaselineModel::Forest, "a random forest", &self.forest),
+            (BaselineModel::Network, "a small network", &self.network),
             (BaselineModel::Map, "map", &self.map),
         ] {
             let Some(fit) = fit else { continue };
@@ -151,7 +167,7 @@ impl PlainFit {
     /// If the number of features differs from that in training.
     pub(crate) fn predict(&self, rows: &Features) -> Result<Result<Predictions, String>> {
         let predictions = match self {
-            Self::Fitted(model) => model.predict(rows, 1),
+            Self::Fitted(model) => model.predict(rows, DRAWS),
             Self::Forest(forest) => forest.predict(rows),
             Self::Absent(reason) => return Ok(Err(reason.clone())),
         };
@@ -173,6 +189,23 @@ fn is_quickly_trained(train: &TrainingSet, linear: &FitSettings) -> bool {
 const MOST_STEPS: usize = 100_000;
 /// The number of values in all mini-batches, each read within nanoseconds.
 const MOST_NUMBERS: f64 = 1e9;
+
+/// The products of a row, a weight and an epoch that a chain makes within seconds.
+const MOST_PRODUCTS: f64 = 1e10;
+/// The draws of a plain model that has some.
+const DRAWS: usize = 100;
+
+/// The settings of the network beside a linear model.
+fn network(settings: &FitSettings) -> FitSettings {
+    FitSettings {
+        method: Method::Mclmc,
+        chains: 1,
+        epochs: Some(1500),
+        device: settings.device,
+        seed: settings.seed,
+        ..FitSettings::default()
+    }
+}
 
 /// The settings of ridge, Poisson or logistic regression for the rows of a fit.
 pub(crate) fn linear(settings: &FitSettings) -> FitSettings {

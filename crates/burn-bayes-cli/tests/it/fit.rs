@@ -327,10 +327,12 @@ fn a_fit_is_judged_beside_plain_models() {
         .iter()
         .map(|one| &one["model"])
         .collect();
-    assert_eq!(models, ["constant", "forest"]);
-    // A straight line between two moons is worse than trees.
+    assert_eq!(models, ["constant", "forest", "network"]);
+    // A straight line between two moons is worse than trees, and than curves.
     let text = place.read("linear/report.html");
-    assert!(text.contains("worse than a random forest"), "{text}");
+    for better in ["a random forest", "a small network"] {
+        assert!(text.contains(&format!("worse than {better}")), "{text}");
+    }
     let outcome = json(&place.output(&format!("{MOONS} --validation 0 --json --out none")));
     assert_eq!(outcome["baselines"].as_array().unwrap().len(), 0);
     assert!(outcome["verdict"].is_string());

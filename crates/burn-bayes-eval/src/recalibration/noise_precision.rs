@@ -74,11 +74,12 @@ pub fn most_likely_noise_precision(
 fn expected_square(held_out: &TargetedMixture<'_>, precision: f64) -> f64 {
     let squares = held_out.map(|row, target| {
         let components = held_out.mixture().components(row);
-        let squares = components.map(|component| (target - component.mean).powi(2));
-        let least = squares.clone().fold(f64::INFINITY, f64::at_most);
+        let squares = components.map(|one| (one.weight, (target - one.mean).powi(2)));
+        let least = squares.clone().map(|(_, square)| square);
+        let least = least.fold(f64::INFINITY, f64::at_most);
         let (mut total, mut weighted) = (0.0, 0.0);
-        for square in squares {
-            let weight = (-0.5 * precision * (square - least)).exp();
+        for (weight, square) in squares {
+            let weight = weight * (-0.5 * precision * (square - least)).exp();
             total += weight;
             weighted += weight * square;
         }

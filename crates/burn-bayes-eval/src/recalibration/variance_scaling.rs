@@ -46,8 +46,13 @@ impl VarianceScaling {
         let cost = |row: usize, u: f64| {
             let components = mixture.components(row);
             let (mean, target) = (means[row], mixture.located(targets[row]));
-            let density = components
-                .map(|found| log_density(target - mean, found.mean - mean, found.deviation, u));
+            let density = components.map(|found| {
+                let own = log_density(target - mean, found.mean - mean, found.deviation, u);
+                Derivatives {
+                    value: own.value + found.weight.ln(),
+                    ..own
+                }
+            });
             cost_of_row(mixture.draws(), density)
         };
         let u = lowest(LIMIT, targets.len(), cost);

@@ -6,7 +6,7 @@
 //!
 //!   CRPS = σ ( z (2Φ(z) − 1) + 2φ(z) − 1/√π ).
 //!
-//! For an equally weighted mixture of N(m_s, σ_s²), s = 1…S:
+//! For a mixture of N(m_s, σ_s²), s = 1…S, here equally weighted (with weights, 1/S is w_s):
 //!
 //!   CRPS = (1/S) Σ_s A(y − m_s, σ_s) − (1/2S²) Σ_s Σ_t A(m_s − m_t, √(σ_s² + σ_t²)),
 //!   A(m, σ) = E|N(m, σ²)| = m (2Φ(m/σ) − 1) + 2σ φ(m/σ).
@@ -38,7 +38,7 @@ use crate::check;
 use crate::error::{EvalError, Place};
 use crate::order::mean;
 use crate::special::normal;
-use crate::views::mixture::{Component, TargetedMixture};
+use crate::views::mixture::{Component, TargetedMixture, average};
 
 /// Mean CRPS of the targets under the mixtures, in the unit of the target; lower is better.
 ///
@@ -98,43 +98,50 @@ pub fn crps_gaussian(mean: f64, deviation: f64, target: f64) -> Result<f64, Eval
             cause,
         ));
     }
-    Ok(loss(&[Component { mean, deviation }], target))
+    let one = Component {
+        mean,
+        deviation,
+        weight: 1.0,
+    };
+    Ok(loss(&[one], target))
 }
 
 fn loss(components: &[Component], target: f64) -> f64 {
-    let draws = components.len() as f64;
-    let distance: f64 = components
-        .iter()
-        .map(|c| absolute_moment(target - c.mean, c.deviation))
-        .sum();
-    (distance / draws - half_distance(components)).at_least(0.0)
+    let all = components.iter().copied();
+    let distance = average(all, |c| absolute_moment(target - c.mean, c.deviation));
+    (distance - half_distance(components)).at_least(0.0)
 }
 
 /// The same of log-normal distributions.
 fn log_normal_loss(components: &[Component], target: f64) -> f64 {
     let mean = |c: &Component| (c.mean + 0.5 * c.deviation * c.deviation).exp();
     let means: Vec<f64> = components.iter().map(mean).collect();
-    let distance = |(c, mean): (&Component, &f64)| match target > 0.0 {
-        true => {
-            let z = c.standardised(target.ln());
-            target * normal::central(z) - mean * normal::central(z - c.deviation)
-        }
-        false => mean - target,
+    let distance = |(c, mean): (&Component, &f64)| {
+        c.weight
+            * match target > 0.0 {
+                true => {
+                    let z = c.standardised(target.ln());
+                    target * normal::central(z) - mean * normal::central(z - c.deviation)
+                }
+                false => mean - target,
+            }
     };
     let distance: f64 = components.iter().zip(&means).map(distance).sum();
     let mut half = 0.0;
     for (index, first) in components.iter().enumerate() {
-        half += means[index] * normal::central(std::f64::consts::FRAC_1_SQRT_2 * first.deviation);
+        let itself = normal::central(std::f64::consts::FRAC_1_SQRT_2 * first.deviation);
+        half += first.weight * first.weight * means[index] * itself;
         for (second, other) in components[..index].iter().zip(&means) {
             let deviation = first.deviation.hypot(second.deviation);
             let part = |mean: f64, from: &Component, to: &Component| {
                 let offset = from.mean - to.mean + from.deviation * from.deviation;
                 mean * normal::central(offset / deviation)
             };
-            half += part(means[index], first, second) + part(*other, second, first);
+            let both = part(means[index], first, second) + part(*other, second, first);
+            half += first.weight * second.weight * both;
         }
     }
-    let draws = components.len() as f64;
+    let draws = total(components);
     (distance / draws - half / (draws * draws)).at_least(0.0)
 }
 
@@ -169,11 +176,11 @@ fn overlap(components: &[Component], x: f64) -> f64 {
     let [below, above] = components.iter().fold([0.0; 2], |[below, above], c| {
         let z = c.standardised(x);
         [
-            below + normal::cumulative(z),
-            above + normal::cumulative(-z),
+            below + c.weight * normal::cumulative(z),
+            above + c.weight * normal::cumulative(-z),
         ]
     });
-    let draws = components.len() as f64;
+    let draws = total(components);
     (below / draws) * (above / draws)
 }
 
@@ -182,14 +189,20 @@ fn overlap(components: &[Component], x: f64) -> f64 {
 fn pairs(components: &[Component]) -> f64 {
     let mut sum = 0.0;
     for (index, first) in components.iter().enumerate() {
-        sum += first.deviation / PI.sqrt();
+        sum += first.weight * first.weight * first.deviation / PI.sqrt();
         for second in &components[..index] {
             let deviation = first.deviation.hypot(second.deviation);
-            sum += absolute_moment(first.mean - second.mean, deviation);
+            let distance = absolute_moment(first.mean - second.mean, deviation);
+            sum += first.weight * second.weight * distance;
         }
     }
-    let draws = components.len() as f64;
+    let draws = total(components);
     sum / (draws * draws)
+}
+
+/// The sum of the weights.
+fn total(components: &[Component]) -> f64 {
+    components.iter().map(|c| c.weight).sum()
 }
 
 /// E|X| of X ~ N(mean, deviation²).
@@ -233,6 +246,7 @@ mod tests {
                 .map(|(mean, width)| Component {
                     mean: 1e3 + spread * mean,
                     deviation: narrowest * (1.0 + width),
+                    weight: 1.0,
                 })
                 .collect();
             let (integral, sum) = (half_distance(&components), pairs(&components));
@@ -245,6 +259,7 @@ mod tests {
         let far = [0.0, 1e6].map(|mean| Component {
             mean,
             deviation: 1e-6,
+            weight: 1.0,
         });
         let many: Vec<Component> = far.iter().copied().cycle().take(800).collect();
         assert_eq!(half_distance(&many), pairs(&many), "too many steps");

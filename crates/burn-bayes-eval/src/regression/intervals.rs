@@ -198,10 +198,7 @@ impl Tail {
 
     /// The x with 1 − F(x) = the mass, the lower limit of the mirrored mixture.
     fn upper_limit(&self, mixture: &GaussianMixture<'_>, row: usize) -> f64 {
-        let mirror = |c: Component| Component {
-            mean: -c.mean,
-            deviation: c.deviation,
-        };
+        let mirror = |c: Component| Component { mean: -c.mean, ..c };
         let components: Vec<Component> = mixture.components(row).map(mirror).collect();
         mixture.target_at(-self.limit(&components))
     }
@@ -231,14 +228,16 @@ const REACH: f64 = 40.0;
 
 /// F and its slope.
 fn at_limit(components: &[Component], limit: f64) -> [f64; 2] {
-    let sums = components.iter().fold([0.0; 2], |[mass, density], c| {
+    let sums = components.iter().fold([0.0; 3], |[mass, density, all], c| {
         let z = c.standardised(limit);
         [
-            mass + normal::cumulative(z),
-            density + normal::density(z) / c.deviation,
+            mass + c.weight * normal::cumulative(z),
+            density + c.weight * normal::density(z) / c.deviation,
+            all + c.weight,
         ]
     });
-    sums.map(|sum| sum / components.len() as f64)
+    let [mass, density, all] = sums;
+    [mass / all, density / all]
 }
 
 #[cfg(test)]

@@ -106,6 +106,7 @@ fn grouped(targeted: &TargetedMixture<'_>, columns: usize) -> Vec<f64> {
     let mixture = targeted.mixture();
     let log_draws = (mixture.draws() as f64).ln();
     let mut terms = vec![0.0; mixture.draws()];
+    let mut gaussians = Vec::with_capacity(mixture.draws() * mixture.per_draw());
     let log_density = |(row, targets): (usize, &[f64])| {
         terms.fill(0.0);
         for (column, &target) in targets.iter().enumerate() {
@@ -116,24 +117,37 @@ fn grouped(targeted: &TargetedMixture<'_>, columns: usize) -> Vec<f64> {
                 true => -target,
                 false => 0.0,
             };
-            for (term, component) in terms.iter_mut().zip(components) {
+            let densities = components.map(|component| {
                 let standardised = component.standardised(target);
-                let density = normal::log_density(standardised) - component.deviation.ln();
+                normal::log_density(standardised) - component.deviation.ln() + component.weight.ln()
+            });
+            gaussians.clear();
+            gaussians.extend(densities);
+            for (term, of_draw) in terms.iter_mut().zip(gaussians.chunks(mixture.per_draw())) {
+                let density = log_sum(of_draw);
                 *term += match density {
                     f64::NEG_INFINITY => density,
                     _ => density + log_slope,
                 };
             }
         }
-        let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if largest == f64::NEG_INFINITY {
-            return largest; // z² overflowed for every component, or the target has no logarithm
-        }
-        let sum: f64 = terms.iter().map(|term| (term - largest).exp()).sum();
-        largest + sum.ln() - log_draws
+        log_sum(&terms) - log_draws
     };
     let rows = targeted.targets().chunks(columns).enumerate();
     rows.map(log_density).collect()
+}
+
+/// ln Σ exp; −∞ if z² overflowed for every component, or the target has no logarithm.
+fn log_sum(terms: &[f64]) -> f64 {
+    let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match terms {
+        [one] => *one,
+        _ if largest == f64::NEG_INFINITY => largest,
+        _ => {
+            let sum: f64 = terms.iter().map(|term| (term - largest).exp()).sum();
+            largest + sum.ln()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -99,10 +99,7 @@ impl MemberDisagreement {
     /// # Errors
     /// A data error if there is not one member for every draw.
     pub fn of_means(mixture: &GaussianMixture<'_>, members: &[usize]) -> Result<Self, EvalError> {
-        let rows = (0..mixture.rows()).map(|row| {
-            let moments = mixture.moments(row);
-            moments.map(|draw| draw.mean).collect()
-        });
+        let rows = (0..mixture.rows()).map(|row| mixture.draw_means(row));
         let groups = groups(members, mixture.draws())?;
         Ok(Self::of_values(rows, &groups))
     }

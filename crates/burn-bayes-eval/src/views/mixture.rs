@@ -8,6 +8,9 @@
 //! | f_sr | `means`, `[draws × rows]`, row-major |
 //! | β_sr | [`NoisePrecision`]: one for all, one per draw, or one per draw and row |
 //!
+//! A draw may predict several Gaussians with weights w_srk of sum 1 ([`GaussianMixture::with_weights`]): then f_sr is the
+//! mean Σ_k w_srk f_srk of a draw, and 1/β_sr its variance.
+//!
 //! Networks are trained on standardised targets and evaluated on the original ones: y = m + d·y′
 //! turns N(y′; f′, 1/β′) into N(y; m + d·f′, d²/β′), so a negative log-likelihood increases by ln
 //! d. [`GaussianMixture::unnormalised`] makes this conversion for all scores.
@@ -24,7 +27,7 @@ use std::borrow::Cow;
 use crate::check;
 use crate::error::{EvalError, Place};
 
-/// Mixtures of Gaussians, one per row, with one component per draw.
+/// Mixtures of Gaussians, one per row, with one component per draw, or [several](Self::with_weights).
 ///
 /// ```
 /// use burn_bayes_eval::{GaussianMixture, NoisePrecision};
@@ -43,6 +46,10 @@ pub struct GaussianMixture<'a> {
     row_stride: usize,
     draws: usize,
     rows: usize,
+    /// The Gaussians of a draw, one after the other.
+    per_draw: usize,
+    /// The weight of every Gaussian within its draw, as the means; none if each draw has one.
+    weights: Cow<'a, [f64]>,
     /// Whether the Gaussians are those of the logarithms.
     is_of_logarithms: bool,
 }
@@ -101,6 +108,8 @@ impl<'a> GaussianMixture<'a> {
             row_stride,
             draws,
             rows,
+            per_draw: 1,
+            weights: Cow::Borrowed(&[]),
             is_of_logarithms: false,
         };
         mixture.check_means("means")?;
@@ -114,6 +123,64 @@ impl<'a> GaussianMixture<'a> {
             ));
         }
         Ok(mixture)
+    }
+
+    /// The mixtures whose first `per_draw` "draws" are the Gaussians of the first draw, and so on, with a weight for each,
+    /// `[draws × rows]` as the means, row-major.
+    ///
+    /// ```
+    /// use burn_bayes_eval::{GaussianMixture, NoisePrecision};
+    ///
+    /// // A draw that is sure of 1, and one that takes −2 and 2 for equally likely.
+    /// let gaussians = GaussianMixture::new(&[1.0, 0.0, -2.0, 2.0], 4, 1, NoisePrecision::Shared(1.0))?;
+    /// let mixture = gaussians.with_weights(2, &[1.0, 0.0, 0.5, 0.5])?;
+    /// assert_eq!((mixture.draws(), mixture.mean()[0]), (2, 0.5));
+    /// assert_eq!(mixture.variance_between_draws(), [0.25]);
+    /// assert_eq!(mixture.variance(), [3.25]); // 1 and 1 + 4 of the draws, 1/4 between them
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A config error if `per_draw` does not divide the number of draws; a data error if the weights of a draw and row are
+    /// negative or their sum is not 1.
+    pub fn with_weights(
+        self,
+        per_draw: usize,
+        weights: impl Into<Cow<'a, [f64]>>,
+    ) -> Result<Self, EvalError> {
+        /// Single precision.
+        const ROUNDING: f64 = 1e-5;
+        let weights = weights.into();
+        let gaussians = self.draws * self.per_draw;
+        if per_draw == 0 || !gaussians.is_multiple_of(per_draw) {
+            let expected = format!("a divisor of the number of draws, {gaussians}");
+            return Err(EvalError::config("per_draw", per_draw, expected));
+        }
+        let extents = [("draws", gaussians), ("rows", self.rows)];
+        check::shape("weights", weights.len(), &extents)?;
+        for (draw, of_draw) in weights.chunks(per_draw * self.rows).enumerate() {
+            for row in 0..self.rows {
+                let of_row = of_draw.iter().skip(row).step_by(self.rows);
+                let sum: f64 = of_row.clone().sum();
+                let is_negative = of_row.clone().any(|weight| *weight < 0.0);
+                let is_one = (sum - 1.0).abs() <= ROUNDING;
+                if is_negative || !is_one {
+                    return Err(EvalError::data(
+                        "weights of a draw's Gaussians",
+                        Place::draw(draw).at_row(row),
+                        sum,
+                        "weights of at least 0 whose sum is 1",
+                        "logits instead of their softmax, or a diverged model",
+                    ));
+                }
+            }
+        }
+        Ok(Self {
+            draws: gaussians / per_draw,
+            per_draw,
+            weights,
+            ..self
+        })
     }
 
     /// The distributions of positive targets whose logarithms have these distributions.
@@ -138,10 +205,7 @@ impl<'a> GaussianMixture<'a> {
                 return Err(EvalError::data(
                     "means of logarithms",
                     Place::draw(draw).at_row(row),
-                    self.components(row)
-                        .map(|c| c.mean)
-                        .nth(draw)
-                        .unwrap_or(f64::NAN),
+                    self.components(row).nth(draw).map_or(f64::NAN, |c| c.mean),
                     format!("with their variance, at most {largest:.0}"),
                     "means of targets instead of their logarithms, or a diverged model",
                 ));
@@ -161,7 +225,7 @@ impl<'a> GaussianMixture<'a> {
         self.rows
     }
 
-    /// The means of all Gaussians, `[draws × rows]`, row-major.
+    /// The means of all Gaussians, `[draws × rows]`, row-major; with several for each draw, these one after the other.
     pub fn means(&self) -> &[f64] {
         &self.means
     }
@@ -171,14 +235,32 @@ impl<'a> GaussianMixture<'a> {
         self.map_moments(mean)
     }
 
-    /// The variance of each row's mixture: noise plus the variance between draws.
+    /// The variance of each row's mixture: that of each draw plus the variance between draws.
     pub fn variance(&self) -> Vec<f64> {
         self.map_moments(variance)
     }
 
-    /// The population variance of the draws' means, without the noise.
+    /// The population variance of the draws' means, without the variance of each draw.
     pub fn variance_between_draws(&self) -> Vec<f64> {
-        self.map_moments(variance_of_means)
+        (0..self.rows)
+            .map(|row| {
+                let means = self.draw_means(row);
+                let draws = means.len() as f64;
+                let centre = means.iter().sum::<f64>() / draws;
+                let squares = means.iter().map(|mean| (mean - centre) * (mean - centre));
+                squares.sum::<f64>() / draws
+            })
+            .collect()
+    }
+
+    /// The mean of the target of a row under each draw.
+    pub(crate) fn draw_means(&self, row: usize) -> Vec<f64> {
+        let moments: Vec<Component> = self.moments(row).collect();
+        let of_draws = moments.chunks(self.per_draw).map(|draw| match draw {
+            [one] => one.mean,
+            several => mean(several.iter().copied()),
+        });
+        of_draws.collect()
     }
 
     /// A number for each row, from the means and deviations of the targets under its components.
@@ -197,6 +279,7 @@ impl<'a> GaussianMixture<'a> {
             Component {
                 mean,
                 deviation: mean * variance.exp_m1().sqrt(),
+                ..own
             }
         };
         self.components(row)
@@ -288,11 +371,7 @@ impl<'a> GaussianMixture<'a> {
             .iter()
             .map(|deviation| scale.deviation * deviation)
             .collect();
-        let mixture = GaussianMixture {
-            means: means.into(),
-            deviations,
-            ..*self
-        };
+        let mixture = self.with_moments(means, deviations);
         mixture.check_means("unnormalised means")?;
         if let Some(index) = mixture.unusable_deviation() {
             return Err(EvalError::data(
@@ -313,15 +392,9 @@ impl<'a> GaussianMixture<'a> {
             let centre = centres[index % self.rows];
             factor.mul_add(mean - centre, centre)
         };
-        let mixture = GaussianMixture {
-            means: self.means.iter().enumerate().map(moved).collect(),
-            deviations: self
-                .deviations
-                .iter()
-                .map(|deviation| factor * deviation)
-                .collect(),
-            ..*self
-        };
+        let means = self.means.iter().enumerate().map(moved).collect();
+        let deviations = self.deviations.iter().map(|deviation| factor * deviation);
+        let mixture = self.with_moments(means, deviations.collect());
         mixture.check_means("widened means")?;
         match mixture.unusable_deviation() {
             Some(index) => Err(EvalError::data(
@@ -332,6 +405,16 @@ impl<'a> GaussianMixture<'a> {
                 "a factor fitted to targets on another scale",
             )),
             None => Ok(mixture),
+        }
+    }
+
+    /// The same with other means and deviations of the Gaussians.
+    fn with_moments(&self, means: Vec<f64>, deviations: Vec<f64>) -> GaussianMixture<'static> {
+        GaussianMixture {
+            means: means.into(),
+            deviations,
+            weights: self.weights.to_vec().into(),
+            ..*self
         }
     }
 
@@ -369,15 +452,24 @@ impl<'a> GaussianMixture<'a> {
         }
     }
 
-    /// The components of one row's mixture, equally weighted, in draw order.
+    /// The components of one row's mixture, in draw order.
     pub(crate) fn components(
         &self,
         row: usize,
     ) -> impl ExactSizeIterator<Item = Component> + Clone {
-        (0..self.draws).map(move |draw| Component {
-            mean: self.means[draw * self.rows + row],
-            deviation: self.deviations[draw * self.draw_stride + row * self.row_stride],
+        (0..self.draws * self.per_draw).map(move |at| Component {
+            mean: self.means[at * self.rows + row],
+            deviation: self.deviations[at * self.draw_stride + row * self.row_stride],
+            weight: self
+                .weights
+                .get(at * self.rows + row)
+                .map_or(1.0, |one| *one),
         })
+    }
+
+    /// The number of Gaussians of each draw.
+    pub(crate) fn per_draw(&self) -> usize {
+        self.per_draw
     }
 }
 
@@ -436,6 +528,8 @@ impl<'a> TargetedMixture<'a> {
 pub(crate) struct Component {
     pub(crate) mean: f64,
     pub(crate) deviation: f64,
+    /// Its share of a draw; the sum over a row is the number of draws.
+    pub(crate) weight: f64,
 }
 
 impl Component {
@@ -444,27 +538,32 @@ impl Component {
     }
 }
 
-/// The mean over equally weighted components of a function of each.
+/// The weighted mean over components of a function of each.
 pub(crate) fn average(
-    components: impl ExactSizeIterator<Item = Component>,
+    components: impl Iterator<Item = Component>,
     value: impl Fn(Component) -> f64,
 ) -> f64 {
-    let count = components.len() as f64;
-    components.map(value).sum::<f64>() / count
+    let [sum, weights] = components.fold([0.0; 2], |[sum, weights], component| {
+        [
+            sum + component.weight * value(component),
+            weights + component.weight,
+        ]
+    });
+    sum / weights
 }
 
-/// The mean of a mixture of equally weighted components.
-pub(crate) fn mean(components: impl ExactSizeIterator<Item = Component>) -> f64 {
+/// The mean of a mixture.
+pub(crate) fn mean(components: impl Iterator<Item = Component>) -> f64 {
     average(components, |component| component.mean)
 }
 
 /// Its variance.
-pub(crate) fn variance(components: impl ExactSizeIterator<Item = Component> + Clone) -> f64 {
+pub(crate) fn variance(components: impl Iterator<Item = Component> + Clone) -> f64 {
     let noise = average(components.clone(), |c| c.deviation * c.deviation);
     noise + variance_of_means(components)
 }
 
-fn variance_of_means(components: impl ExactSizeIterator<Item = Component> + Clone) -> f64 {
+fn variance_of_means(components: impl Iterator<Item = Component> + Clone) -> f64 {
     let centre = mean(components.clone());
     average(components, |c| (c.mean - centre) * (c.mean - centre))
 }
@@ -486,6 +585,84 @@ mod tests {
         let noise = NoisePrecision::PerPrediction(&[0.25, 1.0, 1.0, 0.0625]);
         let each = GaussianMixture::new(&means, 2, 2, noise).unwrap();
         assert_eq!(each.variance(), [3.5, 9.5]);
+    }
+
+    /// Weights of ¼ and ¾ against a component once and three times.
+    #[test]
+    fn weights_are_repetitions() {
+        let pairs = [[0.3, 1.2], [-1.0, 0.4]];
+        let precisions = [[4.0, 1.0], [9.0, 0.5]];
+        let flat = |values: [[f64; 2]; 2]| values.concat();
+        let repeated = |values: [[f64; 2]; 2]| {
+            let four = values.map(|[one, other]| [one, other, other, other]);
+            four.concat()
+        };
+        let (means, noise) = (flat(pairs), flat(precisions));
+        let noise = NoisePrecision::PerPrediction(&noise);
+        let gaussians = GaussianMixture::new(means, 4, 1, noise).unwrap();
+        let weighted = gaussians.with_weights(2, &[0.25, 0.75, 0.25, 0.75]);
+        let weighted = weighted.unwrap();
+        let (means, noise) = (repeated(pairs), repeated(precisions));
+        let noise = NoisePrecision::PerPrediction(&noise);
+        let expected = GaussianMixture::new(means, 8, 1, noise).unwrap();
+        let scores = |mixture: &GaussianMixture<'_>| {
+            let targets = [0.7];
+            let targeted = TargetedMixture::new(mixture, &targets).unwrap();
+            let scaling = crate::HeldOut::for_new_rows(targeted);
+            let widened = mixture.widened(1.5).unwrap();
+            let unit = TargetScale {
+                mean: 1.0,
+                deviation: 2.0,
+            };
+            let scaled = mixture.unnormalised(unit).unwrap();
+            [
+                mixture.mean()[0],
+                mixture.variance()[0],
+                crate::log_densities(&targeted)[0],
+                crate::pit_values(&targeted)[0],
+                crate::crps(&targeted),
+                crate::quantiles(mixture, 0.05).unwrap()[0],
+                crate::quantiles(mixture, 0.8).unwrap()[0],
+                crate::VarianceScaling::most_likely(&scaling).factor(),
+                crate::most_likely_noise_precision(&targeted, 1e-3..=1e3).unwrap(),
+                widened.variance()[0],
+                scaled.variance()[0],
+            ]
+        };
+        let pairs = |mixtures: [&GaussianMixture<'_>; 2]| {
+            let [found, expected] = mixtures.map(scores);
+            for (found, expected) in found.into_iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+            }
+        };
+        pairs([&weighted, &expected]);
+        // Means of .975 and .05 of the draws.
+        let between = weighted.variance_between_draws()[0];
+        assert!((between - 0.4625_f64.powi(2)).abs() < 1e-14, "{between}");
+        let [weighted, expected] = [weighted, expected].map(|one| one.exponentiated().unwrap());
+        let targets = [2.0];
+        let score = |mixture| crate::crps(&TargetedMixture::new(mixture, &targets).unwrap());
+        assert!((score(&weighted) - score(&expected)).abs() < 1e-12);
+        assert!((weighted.mean()[0] - expected.mean()[0]).abs() < 1e-12);
+    }
+
+    #[test]
+    fn weights_that_are_no_shares_of_a_draw_are_refused() {
+        let mixture = || {
+            let noise = NoisePrecision::Shared(1.0);
+            GaussianMixture::new(&[0.0; 8], 4, 2, noise).unwrap()
+        };
+        let error = mixture().with_weights(3, &[1.0; 8]).unwrap_err();
+        assert!(error.is_config(), "{error}");
+        let error = mixture().with_weights(2, &[0.5; 6]).unwrap_err();
+        assert!(error.is_data(), "{error}");
+        let mut weights = [0.5; 8];
+        weights[5] = 0.6;
+        let error = mixture().with_weights(2, &weights).unwrap_err();
+        assert_eq!((error.draw(), error.row()), (Some(1), Some(1)));
+        let negative = [1.5, 0.5, -0.5, 0.5, 0.5, 0.5, 0.5, 0.5];
+        let error = mixture().with_weights(2, &negative).unwrap_err();
+        assert_eq!((error.draw(), error.row()), (Some(0), Some(0)));
     }
 
     #[test]

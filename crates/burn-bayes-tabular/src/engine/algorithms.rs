@@ -99,7 +99,7 @@ fn started(
         Target::Real(_) | Target::Classes(_) | Target::Several(_) => 0.0,
     };
     let least_variances = match likelihood {
-        Likelihood::HeteroscedasticGaussian => {
+        Likelihood::HeteroscedasticGaussian | Likelihood::GaussianMixture { .. } => {
             noise_precisions.iter().map(|most| most.recip()).collect()
         }
         _ => Vec::new(),

@@ -6,6 +6,9 @@ use crate::error::Result;
 use crate::rows::Target;
 use crate::settings::{FitSettings, LikelihoodName, Method, NoisePrecision, listed, refused};
 
+/// The Gaussians of a mixture.
+const COMPONENTS: usize = 2;
+
 /// The likelihood that was asked for, or the default of method and target.
 pub(crate) fn likelihood_name(settings: &FitSettings, target: &Target) -> LikelihoodName {
     let is_learned = settings.noise_precision == NoisePrecision::LEARNED;
@@ -55,6 +58,9 @@ pub(super) fn likelihood(
             },
         },
         LikelihoodName::Heteroscedastic => Likelihood::HeteroscedasticGaussian,
+        LikelihoodName::Mixture => Likelihood::GaussianMixture {
+            components: COMPONENTS,
+        },
         LikelihoodName::Poisson => Likelihood::Poisson,
         LikelihoodName::NegativeBinomial => Likelihood::NegativeBinomial,
         LikelihoodName::Categorical => Likelihood::Categorical,
@@ -84,13 +90,19 @@ pub(crate) fn is_simple(settings: &FitSettings, target: &Target) -> bool {
 pub(super) fn check(settings: &FitSettings, target: &Target) -> Result<()> {
     let name = likelihood_name(settings, target);
     let problem = match (target, name) {
+        (Target::Real(_), LikelihoodName::Mixture) if settings.method == Method::Laplace => {
+            "has no curvature in closed form, which laplace needs; use heteroscedastic, or another method"
+        }
         (Target::Counts { .. }, LikelihoodName::NegativeBinomial)
             if settings.method == Method::Laplace =>
         {
             "has no curvature in closed form, which laplace needs; use poisson, or another method"
         }
         (Target::Counts { .. }, LikelihoodName::NegativeBinomial) => return Ok(()),
-        (Target::Real(_), LikelihoodName::Gaussian | LikelihoodName::Heteroscedastic)
+        (
+            Target::Real(_),
+            LikelihoodName::Gaussian | LikelihoodName::Heteroscedastic | LikelihoodName::Mixture,
+        )
         | (Target::Counts { .. }, LikelihoodName::Poisson)
         | (Target::Classes(_), LikelihoodName::Categorical | LikelihoodName::Ordinal) => {
             return Ok(());
@@ -114,7 +126,7 @@ pub(super) fn check(settings: &FitSettings, target: &Target) -> Result<()> {
             "is for counts, but the task is a regression; use `--task counts`"
         }
         (Target::Real(_), _) => {
-            "is for classes, but the task is a regression; use gaussian or heteroscedastic"
+            "is for classes, but the task is a regression; use gaussian, heteroscedastic or mixture"
         }
         (Target::Counts { .. }, _) => {
             "is for numbers or classes, but the task is counts; use negative-binomial or poisson"
@@ -149,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::engine::{TrainedModel, Unobserved, fit};
-    use crate::predict::{CountPredictions, NoiseDeviations, Predictions};
+    use crate::predict::{CountPredictions, NoiseDeviations, Predictions, Recalibration};
     use crate::rows::TrainingSet;
     use crate::scores::row_costs;
 
@@ -305,6 +317,82 @@ mod tests {
         assert!(dispersed < poisson - 0.3, "{dispersed} {poisson}");
     }
 
+    /// The target is near 2 with probability σ(x), and otherwise near −1.
+    #[test]
+    fn a_mixture_finds_two_clusters_and_how_often_each_comes() {
+        let uniforms = (0..ROWS as u64).map(|row| Noise::new(6).row(row).uniform());
+        let probability = |input: f64| 1.0 / (1.0 + (-input).exp());
+        let targets = inputs().into_iter().zip(uniforms).zip(normals(7));
+        let targets = targets.map(|((input, uniform), normal)| {
+            let centre = if uniform < probability(input) {
+                2.0
+            } else {
+                -1.0
+            };
+            centre + 0.2 * normal
+        });
+        let targets: Vec<f64> = targets.collect();
+        let fitted = |likelihood| {
+            let kept = Target::Real(ColumnScale::KEPT);
+            fitted_by(
+                Method::Mclmc,
+                Targets::Real(targets.clone()),
+                kept,
+                likelihood,
+            )
+        };
+        let model = fitted(LikelihoodName::Mixture);
+        let rows = [-1.5, 0.0, 1.5];
+        let predictions = predicted(&model, &rows);
+        let moments = predictions.moments().unwrap().unwrap();
+        for (row, &input) in rows.iter().enumerate() {
+            let share = probability(input);
+            let expected = 3.0 * share - 1.0;
+            // Of a hundred rows, the share has a standard error of .05.
+            assert!(
+                (moments.mean[row] - expected).abs() < 0.5,
+                "{input}: {moments:?}"
+            );
+            let deviation = (0.04 + 9.0 * share * (1.0 - share)).sqrt();
+            let ratio = moments.variance[row].sqrt() / deviation;
+            assert!((0.8..1.2).contains(&ratio), "{input}: {ratio}");
+        }
+        let cost = |model: &TrainedModel| {
+            let costs = row_costs(
+                &predicted(model, &inputs()),
+                &Targets::Real(targets.clone()),
+            );
+            let costs = costs.unwrap();
+            costs.iter().sum::<f64>() / ROWS as f64
+        };
+        let (mixture, one) = (cost(&model), cost(&fitted(LikelihoodName::Heteroscedastic)));
+        assert!(mixture < one - 0.8, "{mixture} {one}");
+        // Parts of the predictions are predictions of the parts.
+        let of_rows = predictions.of_rows(&[2, 0]).moments().unwrap().unwrap();
+        assert_eq!(of_rows.mean, [moments.mean[2], moments.mean[0]]);
+        let parts = vec![
+            (vec![1], predictions.of_rows(&[1])),
+            (vec![0, 2], predictions.of_rows(&[0, 2])),
+        ];
+        let joined = Predictions::of_parts(parts).moments().unwrap().unwrap();
+        assert_eq!(joined.variance, moments.variance);
+        let draws = (0..predictions.draws()).map(|draw| predictions.of_draw(draw));
+        let members = Predictions::of_members(draws.collect());
+        let of_members = members.moments().unwrap().unwrap();
+        for (found, expected) in of_members.variance.iter().zip(&moments.variance) {
+            assert!((found / expected - 1.0).abs() < 1e-12);
+        }
+        // A recalibration scales all that is around the mean of a row.
+        let scaling = Recalibration::Variance {
+            deviation_factor: 2.0,
+        };
+        let scaled = scaling.apply(predictions).unwrap().moments().unwrap();
+        let scaled = scaled.unwrap();
+        for (found, expected) in scaled.variance.iter().zip(&moments.variance) {
+            assert!((found / expected - 4.0).abs() < 1e-9, "{found} {expected}");
+        }
+    }
+
     /// y = e^{1 + x + 0.3 ε}
     #[test]
     fn the_logarithm_of_a_number_is_predicted_in_its_own_unit() {
@@ -316,7 +404,11 @@ mod tests {
         };
         let numbers = logarithms.iter().map(|logarithm| logarithm.exp());
         let standardised: Vec<f64> = numbers.map(|number| scale.apply(number)).collect();
-        for likelihood in [LikelihoodName::Gaussian, LikelihoodName::Heteroscedastic] {
+        for likelihood in [
+            LikelihoodName::Gaussian,
+            LikelihoodName::Heteroscedastic,
+            LikelihoodName::Mixture,
+        ] {
             let targets = Targets::Real(standardised.clone());
             let model = fitted_by(Method::Mclmc, targets, Target::Real(scale), likelihood);
             let rows = [-1.5, 0.0, 1.5];
@@ -343,6 +435,7 @@ mod tests {
         };
         for (target, likelihood) in [
             (&real, LikelihoodName::Ordinal),
+            (&classes(["a", "b"]), LikelihoodName::Mixture),
             (&classes(["a", "b"]), LikelihoodName::Heteroscedastic),
         ] {
             let message = check(&settings(likelihood), target)

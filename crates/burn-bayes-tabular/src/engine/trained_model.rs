@@ -18,8 +18,8 @@ use super::weight_posterior::{WeightPosterior, WeightPredictor};
 use crate::error::{Result, TabularError};
 use crate::network::Network;
 use crate::predict::{
-    ClassPredictions, CountPredictions, Dispersions, NoiseDeviations, Predictions, RealPredictions,
-    TargetPredictions,
+    ClassPredictions, CountPredictions, Dispersions, MixtureWeights, NoiseDeviations, NumberNoise,
+    Predictions, RealPredictions, TargetPredictions,
 };
 use crate::rows::Target;
 use crate::settings::refused;
@@ -227,25 +227,26 @@ impl TrainedModel {
         draws: usize,
     ) -> RealPredictions {
         let targets = self.target.columns();
-        let is_heteroscedastic = matches!(
-            self.network.likelihood(),
-            Likelihood::HeteroscedasticGaussian
-        );
-        let width = targets * if is_heteroscedastic { 2 } else { 1 };
+        let likelihood = self.network.likelihood();
+        let width = likelihood.outputs(targets);
         let column = |place: usize| outputs.iter().skip(place).step_by(width);
-        let noise = match is_heteroscedastic {
-            true => {
-                let log_variances = column(targets + place);
-                let deviation = |log_variance: &f64| scale.spread * (0.5 * log_variance).exp();
-                NoiseDeviations::PerPrediction(log_variances.map(deviation).collect())
+        let mean = |&mean: &f64| scale.unscaled(mean);
+        let deviation = |log_variance: &f64| scale.spread * (0.5 * log_variance).exp();
+        let predictions = match likelihood {
+            Likelihood::GaussianMixture { components } => {
+                mixture(outputs, *components, draws, mean, deviation)
             }
-            false => {
+            Likelihood::HeteroscedasticGaussian => {
+                let deviations = column(targets + place).map(deviation).collect();
+                let noise = NoiseDeviations::PerPrediction(deviations);
+                RealPredictions::new(noise, draws, column(place).map(mean).collect())
+            }
+            _ => {
                 let deviation = scale.spread / self.noise_precisions[place].sqrt();
-                NoiseDeviations::PerMember(vec![deviation])
+                let noise = NoiseDeviations::PerMember(vec![deviation]);
+                RealPredictions::new(noise, draws, column(place).map(mean).collect())
             }
         };
-        let means = column(place).map(|&mean| scale.unscaled(mean));
-        let predictions = RealPredictions::new(noise, draws, means.collect());
         match scale.is_logarithmic {
             true => predictions.of_logarithms(),
             false => predictions,
@@ -321,6 +322,33 @@ pub(crate) fn in_target_units(precisions: &[f64], target: &Target) -> Option<Vec
             .map(|(precision, scale)| precision / scale.spread.powi(2))
             .collect(),
     )
+}
+
+/// Mixtures from outputs `[draws, rows, 3 components − 1]`.
+fn mixture(
+    outputs: &[f64],
+    components: usize,
+    draws: usize,
+    mean: impl Fn(&f64) -> f64,
+    deviation: impl Fn(&f64) -> f64,
+) -> RealPredictions {
+    let (mut means, mut deviations, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+    for row in outputs.chunks_exact(3 * components - 1) {
+        means.extend(row[..components].iter().map(&mean));
+        deviations.extend(row[components..2 * components].iter().map(&deviation));
+        let logits = || row[2 * components..].iter().copied().chain([0.0]);
+        let largest = logits().fold(0.0, f64::max);
+        let sum: f64 = logits().map(|logit| (logit - largest).exp()).sum();
+        weights.extend(logits().map(|logit| (logit - largest).exp() / sum));
+    }
+    let kind = NumberNoise {
+        mixture: Some(MixtureWeights {
+            gaussians: components,
+            weights,
+        }),
+        ..NoiseDeviations::PerPrediction(deviations).into()
+    };
+    RealPredictions::new(kind, draws, means)
 }
 
 /// The predictions of a label, from the logits of its second class.

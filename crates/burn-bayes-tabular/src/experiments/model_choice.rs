@@ -1,9 +1,10 @@
-//! What a fit predicts with if its settings leave it open: a number or its logarithm, a network or a linear model.
+//! What a fit predicts with if its settings leave it open: a number or its logarithm, one Gaussian for each row or two, a
+//! network or a linear model.
 //!
 //! Rows of the training are left out in turn, as many as are needed for about 400, and predicted by one short chain of a
-//! small network for each scale, and by linear models that are solved directly. The first scale is kept unless another one is
-//! better by more than a standard error of the difference, paired by row, and the network unless a linear model is so by more
-//! than two: a short chain is worse than the fit that follows.
+//! small network for each scale and number of Gaussians, and by linear models that are solved directly. The first of them is
+//! kept unless another one is better by more than a standard error of the difference, paired by row, and the network unless
+//! a linear model is so by more than two: a short chain is worse than the fit that follows.
 
 use std::fmt;
 
@@ -30,9 +31,8 @@ const FOLDS: usize = 5;
 /// Gradients of a chain.
 const EPOCHS: usize = 1500;
 const DRAWS: usize = 100;
-/// The standard errors by which another scale, and a linear model, must be better.
+/// The standard errors by which another scale must be better.
 const OF_SCALES: f64 = 1.0;
-const OF_MODELS: f64 = 2.0;
 /// Fewer rows decide nothing.
 const FEWEST_ROWS: usize = 40;
 /// The random stream of the rows.
@@ -43,16 +43,40 @@ const ROWS: u64 = 0x6368_6f69;
 pub struct ModelChoice {
     /// What is predicted of a number.
     pub target_scale: TargetScaleName,
-    /// Whether a linear model predicts better than a network.
-    pub is_linear: bool,
+    /// The model that predicts it.
+    pub model: ModelKind,
     /// The mean NLL of the left-out rows, of every candidate.
     costs: Vec<(Candidate, f64)>,
+}
+
+/// A model that a fit may have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ModelKind {
+    /// A network with the likelihood that is the default.
+    Network,
+    /// A network with a mixture of Gaussians for each row.
+    Mixture,
+    /// A linear model.
+    Linear,
+}
+
+impl ModelKind {
+    /// From the one that is kept in doubt.
+    const ALL: [Self; 3] = [Self::Network, Self::Mixture, Self::Linear];
+
+    /// The standard errors by which it must be better than those before it.
+    fn standard_errors(self) -> f64 {
+        match self {
+            Self::Network | Self::Mixture => 1.0,
+            Self::Linear => 2.0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Candidate {
     target_scale: TargetScaleName,
-    is_linear: bool,
+    model: ModelKind,
 }
 
 impl ModelChoice {
@@ -70,7 +94,7 @@ impl ModelChoice {
     /// If the rows cannot be prepared.
     pub fn of_scale(rows: &SplitTable, config: &Config, threads: usize) -> Result<Option<Self>> {
         let mut candidates = candidates(rows, config)?;
-        candidates.retain(|candidate| !candidate.is_linear);
+        candidates.retain(|candidate| candidate.model == ModelKind::Network);
         Self::of_candidates(&candidates, rows, config, threads)
     }
 
@@ -99,10 +123,17 @@ impl ModelChoice {
             .collect::<Result<Vec<_>>>()?;
         let settings = candidates.iter().map(|one| one.settings(&config.fit));
         let settings: Vec<FitSettings> = settings.collect();
-        // A linear model with too many weights would be sampled, longer than the fit that is chosen for.
         let mut usable = Vec::new();
         for (place, candidate) in candidates.iter().enumerate() {
-            if !candidate.is_linear || all[place][0].is_quickly_solved(&settings[place])? {
+            let fold = &all[place][0];
+            let is_usable = match candidate.model {
+                ModelKind::Network => true,
+                // Only samplers have been tried with it.
+                ModelKind::Mixture => fold.is_sampled(rows.train.len(), &config.fit)?,
+                // With too many weights it would be sampled, longer than the fit that is chosen for.
+                ModelKind::Linear => fold.is_quickly_solved(&settings[place])?,
+            };
+            if is_usable {
                 usable.push(place);
             }
         }
@@ -125,12 +156,12 @@ impl ModelChoice {
     /// The best of candidates with the NLL of every left-out row.
     fn among(scored: &[(Candidate, Vec<f64>)]) -> Self {
         let mut best: Option<&(Candidate, Vec<f64>)> = None;
-        for is_linear in [false, true] {
-            let mut kind = scored.iter().filter(|one| one.0.is_linear == is_linear);
+        for model in ModelKind::ALL {
+            let mut kind = scored.iter().filter(|one| one.0.model == model);
             let first = kind.next();
             let of_kind = kind.fold(first, |best, other| better(best, other, OF_SCALES));
             best = match of_kind {
-                Some(other) => better(best, other, OF_MODELS),
+                Some(other) => better(best, other, model.standard_errors()),
                 None => best,
             };
         }
@@ -138,7 +169,7 @@ impl ModelChoice {
         let chosen = best.map(|best| best.0);
         Self {
             target_scale: chosen.map_or(TargetScaleName::Linear, |one| one.target_scale),
-            is_linear: chosen.is_some_and(|one| one.is_linear),
+            model: chosen.map_or(ModelKind::Network, |one| one.model),
             costs: scored
                 .iter()
                 .map(|(one, costs)| (*one, mean(costs)))
@@ -149,8 +180,10 @@ impl ModelChoice {
     /// Settles what was chosen.
     pub fn apply(&self, config: &mut Config) {
         config.data.target_scale = self.target_scale;
-        if self.is_linear {
-            config.fit.model = Some(linear());
+        match self.model {
+            ModelKind::Network => {}
+            ModelKind::Mixture => config.fit.likelihood = Some(LikelihoodName::Mixture),
+            ModelKind::Linear => config.fit.model = Some(linear()),
         }
     }
 }
@@ -188,17 +221,27 @@ fn candidates(rows: &SplitTable, config: &Config) -> Result<Vec<Candidate>> {
         TargetScaleName::Auto => vec![TargetScaleName::Linear],
         given => vec![given],
     };
-    let is_open = fit.method == Method::Auto && fit.model.is_none() && fit.likelihood.is_none();
-    let is_solved = data.targets()?.len() == 1
+    let is_one = data.targets()?.len() == 1 && rows.train.len() >= FEWEST_ROWS;
+    let is_open = fit.likelihood.is_none() && is_one;
+    let of_network = fit.method.is_sampled() || fit.method == Method::Auto;
+    let has_mixture = is_open
+        && of_network
+        && !fit.is_linear()
+        && task == TaskName::Regression
+        && fit.noise_precision == NoisePrecision::LEARNED;
+    let has_linear = is_open
+        && fit.method == Method::Auto
+        && fit.model.is_none()
         && matches!(task, TaskName::Regression | TaskName::Classification);
-    let kinds: &[bool] = match is_open && is_solved && rows.train.len() >= FEWEST_ROWS {
-        true => &[false, true],
-        false => &[false],
-    };
-    let with_scales = kinds.iter().flat_map(|&is_linear| {
+    let kinds = ModelKind::ALL.into_iter().filter(|kind| match kind {
+        ModelKind::Network => true,
+        ModelKind::Mixture => has_mixture,
+        ModelKind::Linear => has_linear,
+    });
+    let with_scales = kinds.flat_map(|model| {
         scales.iter().map(move |&target_scale| Candidate {
             target_scale,
-            is_linear,
+            model,
         })
     });
     Ok(with_scales.collect())
@@ -247,21 +290,25 @@ impl Candidate {
             draws: DRAWS,
             ..FitSettings::default()
         };
-        match self.is_linear {
-            true => FitSettings {
-                model: Some(linear()),
-                ..own
-            },
-            false => FitSettings {
-                method: Method::Mclmc,
-                chains: 1,
-                epochs: Some(EPOCHS),
-                likelihood: match fit.method.is_sampled() || fit.method == Method::Auto {
-                    true => fit.likelihood,
-                    false => Some(fit.likelihood.unwrap_or(LikelihoodName::Gaussian)),
-                },
-                ..own
-            },
+        let likelihood = match self.model {
+            ModelKind::Linear => {
+                return FitSettings {
+                    model: Some(linear()),
+                    ..own
+                };
+            }
+            ModelKind::Mixture => Some(LikelihoodName::Mixture),
+            ModelKind::Network if fit.method.is_sampled() || fit.method == Method::Auto => {
+                fit.likelihood
+            }
+            ModelKind::Network => Some(fit.likelihood.unwrap_or(LikelihoodName::Gaussian)),
+        };
+        FitSettings {
+            method: Method::Mclmc,
+            chains: 1,
+            epochs: Some(EPOCHS),
+            likelihood,
+            ..own
         }
     }
 }
@@ -269,9 +316,10 @@ impl Candidate {
 impl fmt::Display for ModelChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |candidate: &Candidate| {
-            let model = match candidate.is_linear {
-                true => "a linear model",
-                false => "a network",
+            let model = match candidate.model {
+                ModelKind::Network => "a network",
+                ModelKind::Mixture => "a network with two Gaussians for each row",
+                ModelKind::Linear => "a linear model",
             };
             match candidate.target_scale {
                 TargetScaleName::Log => format!("{model} of the logarithm"),
@@ -280,7 +328,7 @@ impl fmt::Display for ModelChoice {
         };
         let chosen = Candidate {
             target_scale: self.target_scale,
-            is_linear: self.is_linear,
+            model: self.model,
         };
         let costs = self.costs.iter();
         let costs = costs.map(|(one, cost)| format!("{} {}", name(one), number(*cost)));
@@ -336,9 +384,9 @@ mod tests {
         }
     }
 
-    fn chosen(rows: &SplitTable, config: &Config) -> Option<(TargetScaleName, bool)> {
+    fn chosen(rows: &SplitTable, config: &Config) -> Option<(TargetScaleName, ModelKind)> {
         let choice = ModelChoice::of(rows, config, 2).unwrap();
-        choice.map(|choice| (choice.target_scale, choice.is_linear))
+        choice.map(|choice| (choice.target_scale, choice.model))
     }
 
     #[test]
@@ -346,9 +394,20 @@ mod tests {
         use TargetScaleName::{Linear, Log};
         let auto = config("");
         let grown = rows(|x, noise| ((2.0 * x).sin() + x + 0.3 * noise).exp());
-        assert_eq!(chosen(&grown, &auto), Some((Log, false)));
+        assert_eq!(chosen(&grown, &auto), Some((Log, ModelKind::Network)));
         let curve = rows(|x, noise| 5.0 + (3.0 * x).sin() + 0.2 * noise);
-        assert_eq!(chosen(&curve, &auto), Some((Linear, false)));
+        assert_eq!(chosen(&curve, &auto), Some((Linear, ModelKind::Network)));
+        // A third of the rows is far above the others, and nothing says which.
+        let split = rows(|x, noise| {
+            let jump = if noise > 0.44 { 4.0 } else { 0.0 };
+            5.0 + (3.0 * x).sin() + jump + 0.1 * (7.0 * noise).sin()
+        });
+        let (scale, model) = chosen(&split, &auto).unwrap();
+        assert_eq!(model, ModelKind::Mixture, "{scale}");
+        // SLANG has not been tried with it.
+        let mut trained = config("budget = 0.01");
+        trained.data.target_scale = Linear;
+        assert_ne!(chosen(&split, &trained).unwrap().1, ModelKind::Mixture);
     }
 
     #[test]
@@ -356,22 +415,29 @@ mod tests {
         use TargetScaleName::{Linear, Log};
         // Of 100 rows, half are better by 1 + gain, and half worse by 1 − gain: the mean has a standard error of .1.
         let choice = |gain: f64| {
-            let candidates = [(Linear, false), (Log, false), (Linear, true)];
-            let scored = candidates.map(|(target_scale, is_linear)| {
+            let candidates = [
+                (Linear, ModelKind::Network),
+                (Log, ModelKind::Network),
+                (Linear, ModelKind::Mixture),
+                (Linear, ModelKind::Linear),
+            ];
+            let scored = candidates.map(|(target_scale, model)| {
                 let candidate = Candidate {
                     target_scale,
-                    is_linear,
+                    model,
                 };
-                let cost = |row: usize| match (is_linear, row % 2) {
-                    (false, _) => 0.0,
-                    (true, 0) => 1.0 - gain,
-                    (true, _) => -1.0 - gain,
+                let cost = |row: usize| match (model, row % 2) {
+                    (ModelKind::Network, _) => 0.0,
+                    (ModelKind::Mixture, 0) => 1.0,
+                    (ModelKind::Mixture, _) => -1.0,
+                    (ModelKind::Linear, 0) => 1.0 - gain,
+                    (ModelKind::Linear, _) => -1.0 - gain,
                 };
                 (candidate, (0..100).map(cost).collect())
             });
             ModelChoice::among(&scored)
         };
-        assert!(!choice(0.15).is_linear);
+        assert_eq!(choice(0.15).model, ModelKind::Network);
         let choice = choice(0.25);
         let mut settled = config("");
         choice.apply(&mut settled);
@@ -395,24 +461,27 @@ mod tests {
             train: (0..ROWS).collect(),
             validation: Vec::new(),
         };
-        assert_eq!(candidates(&wide, &config("")).unwrap().len(), 2);
-        assert_eq!(chosen(&wide, &config("")), None);
+        assert_eq!(candidates(&wide, &config("")).unwrap().len(), 3);
+        let (_, model) = chosen(&wide, &config("")).unwrap();
+        assert_ne!(model, ModelKind::Linear);
     }
 
     #[test]
     fn what_is_given_is_not_chosen() {
         let line = rows(|x, noise| 20.0 + 2.0 * x + 0.5 * noise);
         let open = |text: &str| candidates(&line, &config(text)).unwrap().len();
-        assert_eq!(open(""), 4);
+        assert_eq!(open(""), 6);
         assert_eq!(open("method = 'vifa'"), 2);
-        assert_eq!(open("model = 'mlp:5'"), 2);
+        assert_eq!(open("model = 'mlp:5'"), 4);
+        assert_eq!(open("likelihood = 'heteroscedastic'"), 2);
         assert_eq!(open("noise_precision = 2.0\nmodel = 'linear'"), 1);
         assert_eq!(open("prior = 'gp:rbf'\nmodel = 'mlp:5'"), 1);
         let mut given = config("");
         given.data.target_scale = TargetScaleName::Log;
-        assert_eq!(candidates(&line, &given).unwrap().len(), 2);
+        assert_eq!(candidates(&line, &given).unwrap().len(), 3);
         let with_zero = rows(|x, _| (x + 2.0).max(0.0));
-        assert_eq!(candidates(&with_zero, &config("")).unwrap().len(), 2);
-        assert_eq!(chosen(&with_zero, &config("model = 'mlp:5'")), None);
+        assert_eq!(candidates(&with_zero, &config("")).unwrap().len(), 3);
+        let given = config("model = 'mlp:5'\nlikelihood = 'gaussian'");
+        assert_eq!(chosen(&with_zero, &given), None);
     }
 }

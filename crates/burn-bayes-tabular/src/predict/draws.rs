@@ -40,7 +40,7 @@ pub struct DrawPredictions<K> {
     pub draws: usize,
     /// The number of draws of each member of an ensemble, in this order; of a single model, all.
     pub members: Vec<usize>,
-    /// `[draws, rows]`, or for classes `[draws, rows, classes]`, row-major.
+    /// `[draws, rows]`, or for classes `[draws, rows, classes]` and mixtures `[draws, rows, Gaussians]`, row-major.
     pub values: Vec<f64>,
 }
 
@@ -60,6 +60,17 @@ pub struct NumberNoise {
     pub deviations: NoiseDeviations,
     /// Whether means and deviations are those of the logarithms.
     pub is_of_logarithms: bool,
+    /// The weights of the Gaussians of a draw and row, if it has several.
+    pub mixture: Option<MixtureWeights>,
+}
+
+/// The weights of the Gaussians of a mixture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MixtureWeights {
+    /// The number of Gaussians of a draw and row.
+    pub gaussians: usize,
+    /// `[draws, rows, Gaussians]`, row-major.
+    pub weights: Vec<f64>,
 }
 
 /// The dispersions α of counts of variance μ + α μ², one for every draw and row, `[draws, rows]`, row-major; none for
@@ -72,7 +83,7 @@ pub struct Dispersions(pub Vec<f64>);
 pub enum NoiseDeviations {
     /// One for all predictions of each member of an ensemble; for a single model, one.
     PerMember(Vec<f64>),
-    /// One for every draw and row, `[draws, rows]`, row-major.
+    /// One for every draw and row, `[draws, rows]`, row-major; of a mixture, for each of its Gaussians.
     PerPrediction(Vec<f64>),
 }
 
@@ -89,6 +100,7 @@ impl From<NoiseDeviations> for NumberNoise {
         Self {
             deviations,
             is_of_logarithms: false,
+            mixture: None,
         }
     }
 }
@@ -103,15 +115,19 @@ pub trait Kind: Clone {
     /// Adds one more member of an ensemble.
     fn append(&mut self, _member: Self) {}
 
-    /// Of some of the rows or, of a member, of one draw: `select` has the values of these.
-    fn selected(&self, _member: Option<usize>, _select: impl Fn(&[f64]) -> Vec<f64>) -> Self {
+    /// Of some of the rows or, of a member, of one draw: `select` has those of the values, of this number for each row.
+    fn selected(
+        &self,
+        _member: Option<usize>,
+        _select: impl Fn(&[f64], usize) -> Vec<f64>,
+    ) -> Self {
         self.clone()
     }
 
-    /// Of all rows from parts: `scatter` has the values of all from those of the parts.
+    /// Of all rows from parts: `scatter` has the values of all from those of the parts, of this number for each row.
     fn joined(
         parts: &[(Vec<usize>, DrawPredictions<Self>)],
-        _scatter: impl Fn(&[Vec<f64>]) -> Vec<f64>,
+        _scatter: impl Fn(&[Vec<f64>], usize) -> Vec<f64>,
     ) -> Self {
         parts[0].1.kind.clone()
     }
@@ -128,27 +144,31 @@ impl Kind for Dispersions {
         self.0.append(&mut member.0);
     }
 
-    fn selected(&self, _member: Option<usize>, select: impl Fn(&[f64]) -> Vec<f64>) -> Self {
+    fn selected(&self, _member: Option<usize>, select: impl Fn(&[f64], usize) -> Vec<f64>) -> Self {
         match self.0.is_empty() {
             true => Self::default(),
-            false => Self(select(&self.0)),
+            false => Self(select(&self.0, 1)),
         }
     }
 
     fn joined(
         parts: &[(Vec<usize>, CountPredictions)],
-        scatter: impl Fn(&[Vec<f64>]) -> Vec<f64>,
+        scatter: impl Fn(&[Vec<f64>], usize) -> Vec<f64>,
     ) -> Self {
         let dispersions = parts.iter().map(|(_, part)| part.kind.0.clone());
         let dispersions: Vec<_> = dispersions.collect();
         match dispersions.iter().all(Vec::is_empty) {
             true => Self::default(),
-            false => Self(scatter(&dispersions)),
+            false => Self(scatter(&dispersions, 1)),
         }
     }
 }
 
 impl Kind for NumberNoise {
+    fn width(&self) -> usize {
+        self.mixture.as_ref().map_or(1, |mixture| mixture.gaussians)
+    }
+
     fn append(&mut self, member: Self) {
         use NoiseDeviations::{PerMember, PerPrediction};
         match (&mut self.deviations, member.deviations) {
@@ -158,28 +178,47 @@ impl Kind for NumberNoise {
             }
             _ => unreachable!("all members have the same likelihood"),
         }
+        if let (Some(joined), Some(mut member)) = (&mut self.mixture, member.mixture) {
+            joined.weights.append(&mut member.weights);
+        }
     }
 
-    fn selected(&self, member: Option<usize>, select: impl Fn(&[f64]) -> Vec<f64>) -> Self {
+    fn selected(&self, member: Option<usize>, select: impl Fn(&[f64], usize) -> Vec<f64>) -> Self {
         use NoiseDeviations::{PerMember, PerPrediction};
+        let mixture = self.mixture.as_ref();
+        let mixture = mixture.map(|MixtureWeights { gaussians, weights }| MixtureWeights {
+            gaussians: *gaussians,
+            weights: select(weights, *gaussians),
+        });
         Self {
             deviations: match (&self.deviations, member) {
-                (PerPrediction(deviations), _) => PerPrediction(select(deviations)),
+                (PerPrediction(deviations), _) => PerPrediction(select(deviations, self.width())),
                 (PerMember(deviations), Some(member)) => PerMember(vec![deviations[member]]),
                 (per_member, None) => per_member.clone(),
             },
+            mixture,
             ..*self
         }
     }
 
     fn joined(
         parts: &[(Vec<usize>, RealPredictions)],
-        scatter: impl Fn(&[Vec<f64>]) -> Vec<f64>,
+        scatter: impl Fn(&[Vec<f64>], usize) -> Vec<f64>,
     ) -> Self {
         let noise = parts.iter().map(|(_, part)| part.noise_of_predictions());
+        let own = &parts[0].1.kind;
+        let weights = parts
+            .iter()
+            .filter_map(|(_, part)| part.kind.mixture.as_ref());
+        let weights: Vec<_> = weights.map(|mixture| mixture.weights.clone()).collect();
+        let width = own.width();
         Self {
-            deviations: NoiseDeviations::PerPrediction(scatter(&noise.collect::<Vec<_>>())),
-            is_of_logarithms: parts[0].1.kind.is_of_logarithms,
+            deviations: NoiseDeviations::PerPrediction(scatter(&noise.collect::<Vec<_>>(), width)),
+            is_of_logarithms: own.is_of_logarithms,
+            mixture: own.mixture.as_ref().map(|_| MixtureWeights {
+                gaussians: width,
+                weights: scatter(&weights, width),
+            }),
         }
     }
 }
@@ -205,7 +244,7 @@ impl<K: Kind> DrawPredictions<K> {
         let count = self.rows();
         let selected = |values: &[f64], width| gathered(values, count, width, rows);
         Self {
-            kind: self.kind.selected(None, |values| selected(values, 1)),
+            kind: self.kind.selected(None, selected),
             values: selected(&self.values, self.kind.width()),
             draws: self.draws,
             members: self.members.clone(),
@@ -221,7 +260,9 @@ impl<K: Kind> DrawPredictions<K> {
         let member = members_of_draws(&self.members).nth(draw);
         let kind = self
             .kind
-            .selected(Some(member.unwrap_or_default()), of_draw);
+            .selected(Some(member.unwrap_or_default()), |values, _| {
+                of_draw(values)
+            });
         Self::new(kind, 1, of_draw(&self.values))
     }
 
@@ -243,7 +284,7 @@ impl<K: Kind> DrawPredictions<K> {
         };
         let values: Vec<Vec<f64>> = parts.iter().map(|(_, part)| part.values.clone()).collect();
         Self {
-            kind: K::joined(&parts, |values| scatter(values, 1)),
+            kind: K::joined(&parts, scatter),
             values: scatter(&values, kind.width()),
             draws: *draws,
             members: parts[0].1.members.clone(),
@@ -481,7 +522,36 @@ impl CountPredictions {
 }
 
 impl RealPredictions {
-    /// The standard deviation of the noise of every draw and row.
+    /// The mean of the numbers of every draw and row, or of their logarithms, and its variance, `[draws, rows]` each.
+    pub(crate) fn moments_of_draws(&self) -> [Vec<f64>; 2] {
+        let squares = self.noise_of_predictions().into_iter().map(|d| d * d);
+        let Some(MixtureWeights { gaussians, weights }) = &self.kind.mixture else {
+            return [self.values.clone(), squares.collect()];
+        };
+        let squares: Vec<f64> = squares.collect();
+        let parts = self.values.chunks(*gaussians);
+        let parts = parts
+            .zip(squares.chunks(*gaussians))
+            .zip(weights.chunks(*gaussians));
+        let moments = parts.map(|((means, squares), weights)| {
+            let all = means.iter().zip(squares).zip(weights);
+            let sum = |of: &dyn Fn(f64, f64) -> f64| {
+                let terms = all
+                    .clone()
+                    .map(|((&mean, &square), weight)| weight * of(mean, square));
+                terms.sum::<f64>()
+            };
+            let centre = sum(&|mean, _| mean);
+            (
+                centre,
+                sum(&|mean, square| square + (mean - centre).powi(2)),
+            )
+        });
+        let (means, variances) = moments.unzip();
+        [means, variances]
+    }
+
+    /// The standard deviation of the noise of every draw and row; of a mixture, of each of its Gaussians.
     pub(crate) fn noise_of_predictions(&self) -> Vec<f64> {
         match &self.kind.deviations {
             NoiseDeviations::PerPrediction(deviations) => deviations.clone(),
@@ -504,9 +574,9 @@ impl RealPredictions {
                     squares.sum::<f64>() / self.draws as f64
                 }
             },
-            NoiseDeviations::PerPrediction(deviations) => {
-                let squares = deviations.iter().map(|deviation| deviation.powi(2));
-                squares.sum::<f64>() / deviations.len() as f64
+            NoiseDeviations::PerPrediction(_) => {
+                let [_, variances] = self.moments_of_draws();
+                variances.iter().sum::<f64>() / variances.len() as f64
             }
         };
         mean_square.sqrt()
@@ -519,8 +589,22 @@ impl RealPredictions {
         self
     }
 
+    /// The same with other values, a Gaussian of all draws and rows after the other, as those of [`checked`](Self::checked).
+    pub(crate) fn with_means(self, means: &[f64]) -> Self {
+        let (rows, width) = (self.rows(), self.kind.width());
+        let values = means.chunks(rows * width);
+        let values = values.flat_map(|draw| transposed(draw, rows));
+        Self {
+            values: values.collect(),
+            ..self
+        }
+    }
+
     /// The predictive mixture for each row, checked, for the computation of scores.
     pub fn checked(&self) -> Result<GaussianMixture<'_>> {
+        if let Some(MixtureWeights { gaussians, weights }) = &self.kind.mixture {
+            return self.checked_mixture(*gaussians, weights);
+        }
         let (NoiseDeviations::PerMember(deviations) | NoiseDeviations::PerPrediction(deviations)) =
             &self.kind.deviations;
         let precisions = deviations.iter().map(|deviation| deviation.powi(-2));
@@ -537,9 +621,35 @@ impl RealPredictions {
             }
         };
         let mixture = GaussianMixture::new(&self.values, self.draws, self.rows(), noise)?;
+        self.located(mixture)
+    }
+
+    /// The same of several Gaussians of each draw.
+    fn checked_mixture(&self, gaussians: usize, weights: &[f64]) -> Result<GaussianMixture<'_>> {
+        let first = |values: &[f64]| -> Vec<f64> {
+            let draws = values.chunks((self.rows() * gaussians).max(1));
+            draws.flat_map(|draw| transposed(draw, gaussians)).collect()
+        };
+        let precisions = self.noise_of_predictions().into_iter();
+        let precisions: Vec<f64> = precisions.map(|deviation| deviation.powi(-2)).collect();
+        let precisions = first(&precisions);
+        let noise = NoisePrecision::PerPrediction(&precisions);
+        let (draws, rows) = (self.draws * gaussians, self.rows());
+        let mixture = GaussianMixture::new(first(&self.values), draws, rows, noise)?;
+        self.located(mixture.with_weights(gaussians, first(weights))?)
+    }
+
+    /// Of the numbers themselves.
+    fn located<'a>(&self, mixture: GaussianMixture<'a>) -> Result<GaussianMixture<'a>> {
         Ok(match self.kind.is_of_logarithms {
             true => mixture.exponentiated()?,
             false => mixture,
         })
     }
+}
+
+/// The columns of a matrix of this width, one after the other.
+fn transposed(values: &[f64], width: usize) -> Vec<f64> {
+    let columns = (0..width).flat_map(|column| values.iter().skip(column).step_by(width));
+    columns.copied().collect()
 }

@@ -14,8 +14,8 @@ mod uncertainty;
 pub(crate) use conformal::KeptColumns;
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
 pub use draws::{
-    ClassPredictions, CountPredictions, Dispersions, DrawPredictions, Kind, NoiseDeviations,
-    NumberNoise, Predictions, RealPredictions, TargetPredictions,
+    ClassPredictions, CountPredictions, Dispersions, DrawPredictions, Kind, MixtureWeights,
+    NoiseDeviations, NumberNoise, Predictions, RealPredictions, TargetPredictions,
 };
 pub(crate) use draws::{members, mismatched};
 pub(crate) use numbers::{Moments, NumberMixture};

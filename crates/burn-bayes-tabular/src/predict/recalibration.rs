@@ -80,15 +80,16 @@ impl Recalibration {
             }
             (Self::Variance { deviation_factor }, Predictions::Reals(predictions)) => {
                 let scaling = VarianceScaling::new(deviation_factor.powi(2))?;
-                let values = scaling.apply(&predictions.checked()?)?.means().to_vec();
+                let scaled_mixture = scaling.apply(&predictions.checked()?)?;
+                let means = scaled_mixture.means().to_vec();
                 let scaled = |deviations: Vec<f64>| {
                     let deviations = deviations.into_iter();
                     deviations
                         .map(|deviation| deviation_factor * deviation)
                         .collect()
                 };
+                let predictions = predictions.with_means(&means);
                 Ok(Predictions::Reals(RealPredictions {
-                    values,
                     kind: NumberNoise {
                         deviations: match predictions.kind.deviations {
                             NoiseDeviations::PerMember(deviations) => {

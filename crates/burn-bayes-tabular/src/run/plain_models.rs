@@ -88,6 +88,7 @@ impl Run {
             constant: self.plain_models.constant.clone(),
             linear,
             forest: None,
+            network: None,
             map: None,
         })
     }

@@ -40,6 +40,8 @@ pub enum BaselineModel {
     Linear,
     /// A random forest.
     Forest,
+    /// A short chain of a small network, beside a linear model.
+    Network,
     /// The maximum a posteriori fit with the same settings.
     Map,
 }
@@ -64,7 +66,9 @@ impl Baseline {
         let is_worse = ratio.is_some_and(|ratio| ratio > STANDARD_ERRORS);
         is_worse.then_some(match self.model {
             BaselineModel::Constant | BaselineModel::Map => Verdict::DoNotUse,
-            BaselineModel::Linear | BaselineModel::Forest => Verdict::LookCloser,
+            BaselineModel::Linear | BaselineModel::Forest | BaselineModel::Network => {
+                Verdict::LookCloser
+            }
         })
     }
 

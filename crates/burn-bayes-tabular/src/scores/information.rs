@@ -19,9 +19,8 @@ pub(crate) fn mutual_information(predictions: &Predictions) -> Result<f64> {
     Ok(match predictions {
         Predictions::Classes(all) => mean(&eval::mutual_information(&all.checked()?)),
         Predictions::Reals(all) => {
-            let deviations = all.noise_of_predictions();
-            let variances: Vec<f64> = deviations.iter().map(|d| d * d).collect();
-            of_variances(&all.values, &variances, all.draws)
+            let [means, variances] = all.moments_of_draws();
+            of_variances(&means, &variances, all.draws)
         }
         Predictions::Counts(all) => {
             let variance = |(place, &rate): (usize, &f64)| {

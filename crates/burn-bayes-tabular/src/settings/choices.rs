@@ -89,6 +89,8 @@ choices! {
         Gaussian = "gaussian",
         /// A number with Gaussian noise whose variance the network predicts for each row.
         Heteroscedastic = "heteroscedastic",
+        /// A number with a mixture of two Gaussians, which the network predicts for each row.
+        Mixture = "mixture",
         /// A count with a Poisson distribution, whose rate the network predicts.
         Poisson = "poisson",
         /// A count whose variance exceeds its mean, by a dispersion that is learned.

@@ -8,6 +8,7 @@
 //! | Gaussian, noise precision β | T means | β I | √β e_r |
 //! | Gaussian targets, noise precisions β_r | T means | diag β | √β_r e_r |
 //! | heteroscedastic Gaussian, v = exp(log-variance) | T means, then T log-variances | diag(1/v, ½) | v_r^−½ e_r, ½^½ e_r |
+//! | mixture of K Gaussians | K T means, then K T log-variances, then (K − 1) T logits | no closed form | – |
 //! | categorical, p = softmax(f) | C logits | diag p − p pᵀ | √p_r (e_r − p) |
 //! | ordinal, p(y > k given y ≥ k) = σ(f_k) | C − 1 logits | diag p(y ≥ k) σ(f_k) σ(−f_k) | its square root, e_k |
 //! | Bernoulli, p = σ(f) | C logits | diag p (1 − p) | √(p_r (1 − p_r)) e_r |
@@ -55,6 +56,13 @@ pub enum Likelihood {
     /// Numbers with Gaussian noise that depends on the input; the outputs are their means, then the logarithms of
     /// their variances.
     HeteroscedasticGaussian,
+    /// Numbers with a mixture of Gaussians that depends on the input, for noise of any shape: heavy tails, several
+    /// clusters, or values that come often. The outputs are the means of all targets, one component after the other, then
+    /// the logarithms of their variances, then the logits of the weights of all components but the last, whose logit is 0.
+    GaussianMixture {
+        /// The number of components K, at least 1.
+        components: usize,
+    },
     /// One of C classes; the outputs are logits.
     Categorical,
     /// One of C ordered classes; output k of C − 1 is the logit of a class above k for those that are not below k.
@@ -73,6 +81,7 @@ impl Likelihood {
     pub fn outputs(&self, targets: usize) -> usize {
         match self {
             Self::HeteroscedasticGaussian | Self::NegativeBinomial => 2 * targets,
+            Self::GaussianMixture { components } => (3 * components).saturating_sub(1) * targets,
             Self::Ordinal => targets.saturating_sub(1),
             Self::Gaussian { .. }
             | Self::GaussianTargets { .. }
@@ -138,6 +147,9 @@ impl Likelihood {
                 let [means, log_variances] = halves(outputs);
                 losses::heteroscedastic_gaussian(means, log_variances, targets)
             }
+            Self::GaussianMixture { components } => {
+                losses::gaussian_mixture(outputs, targets, *components)
+            }
             Self::Categorical => {
                 let picked = log_softmax(outputs, 1) * targets;
                 picked.sum_dim(1).squeeze_dim::<1>(1).neg()
@@ -159,6 +171,10 @@ impl Likelihood {
             Self::HeteroscedasticGaussian => {
                 let [means, _] = halves(outputs);
                 means
+            }
+            Self::GaussianMixture { components } => {
+                let gaussians = Gaussians::of(&outputs, *components);
+                gaussians.weighted(gaussians.means.clone())
             }
             Self::Categorical => softmax(outputs, 1),
             Self::Ordinal => ordinal_probabilities(&outputs),
@@ -182,6 +198,12 @@ impl Likelihood {
                 let [_, log_variances] = halves(outputs);
                 log_variances.exp()
             }
+            Self::GaussianMixture { components } => {
+                let gaussians = Gaussians::of(&outputs, *components);
+                let mean = gaussians.weighted(gaussians.means.clone());
+                let between = (gaussians.means.clone() - mean.unsqueeze::<3>()).square();
+                gaussians.weighted(gaussians.variances.clone() + between)
+            }
             Self::Categorical | Self::Ordinal | Self::Bernoulli => {
                 let probabilities = self.mean(outputs);
                 probabilities.clone() * (probabilities.neg() + 1.0)
@@ -201,6 +223,9 @@ impl Likelihood {
             Self::GaussianTargets { noise_precisions } => noise_precisions
                 .iter()
                 .try_for_each(|&precision| positive("noise_precisions", precision)),
+            Self::GaussianMixture { components: 0 } => {
+                Err(Error::config("components", "is 0; it must be at least 1"))
+            }
             _ => Ok(()),
         }
     }
@@ -236,13 +261,56 @@ impl Likelihood {
             }
             Self::Bernoulli => diagonal(&root_of_variance(outputs)),
             Self::Poisson => diagonal(&(outputs.clone() * 0.5).exp()),
-            Self::NegativeBinomial => {
-                return Err(Error::config(
-                    "likelihood",
-                    "is NegativeBinomial, whose curvature has no closed form; use Poisson, or a method that needs only the loss",
+            Self::GaussianMixture { .. } => {
+                return Err(without_curvature(
+                    "GaussianMixture",
+                    "HeteroscedasticGaussian",
                 ));
             }
+            Self::NegativeBinomial => {
+                return Err(without_curvature("NegativeBinomial", "Poisson"));
+            }
         })
+    }
+}
+
+fn without_curvature(name: &str, other: &str) -> Error {
+    Error::config(
+        "likelihood",
+        format!(
+            "is {name}, whose curvature has no closed form; use {other}, or a method that needs only the loss"
+        ),
+    )
+}
+
+/// The components of a mixture, `[components, M, targets]` each.
+pub(super) struct Gaussians {
+    pub(super) means: Tensor<3>,
+    pub(super) variances: Tensor<3>,
+    /// Of sum 1 over components.
+    pub(super) weights: Tensor<3>,
+}
+
+impl Gaussians {
+    /// From outputs `[M, (3 components − 1) targets]`.
+    pub(super) fn of(outputs: &Tensor<2>, components: usize) -> Self {
+        let [_, width] = outputs.dims();
+        let targets = width / (3 * components - 1);
+        let part = |number: usize| outputs.clone().narrow(1, number * targets, targets);
+        let parts =
+            |first: usize, count: usize| (first..first + count).map(part).collect::<Vec<_>>();
+        let mut logits = parts(2 * components, components - 1);
+        logits.push(part(0).zeros_like());
+        Self {
+            means: Tensor::stack(parts(0, components), 0),
+            variances: Tensor::stack::<3>(parts(components, components), 0).exp(),
+            weights: softmax(Tensor::stack::<3>(logits, 0), 0),
+        }
+    }
+
+    /// The weighted sum over components, `[M, targets]`.
+    fn weighted(&self, values: Tensor<3>) -> Tensor<2> {
+        (values * self.weights.clone()).sum_dim(0).squeeze_dim(0)
     }
 }
 

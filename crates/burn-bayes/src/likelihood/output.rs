@@ -338,6 +338,9 @@ impl Adaptor<RegressionDraws> for LikelihoodMixture {
                 | Likelihood::HeteroscedasticGaussian => {
                     draws.with_noise_variances(self.prediction.draw_variances())
                 }
+                Likelihood::GaussianMixture { components } => {
+                    draws.with_gaussians(*components, self.prediction.gaussians(*components))
+                }
                 likelihood => draws.refused_for(likelihood),
             }
         });

@@ -9,7 +9,7 @@
 use burn::tensor::{Tensor, TensorData, TensorReadError};
 use burn_bayes_eval::{CountMixture, GaussianMixture, NoisePrecision, quantiles};
 
-use super::family::{Likelihood, halves};
+use super::family::{Gaussians, Likelihood, halves};
 use crate::error::{Error, Result};
 
 /// The predictive distribution of rows whose targets may be unknown, from draws of the weights.
@@ -120,6 +120,15 @@ impl Prediction {
                         .quantiles(probability)
                 })
             }
+            Likelihood::GaussianMixture { components } => {
+                let [means, variances, weights] = self.gaussians(components);
+                let [means, weights] = [host(means)?, host(weights)?];
+                let precisions = host(variances.recip())?;
+                let noise = NoisePrecision::PerPrediction(&precisions);
+                GaussianMixture::new(means, draws * components, places, noise)
+                    .and_then(|mixture| mixture.with_weights(components, weights))
+                    .and_then(|mixture| quantiles(&mixture, probability))
+            }
             Likelihood::Gaussian { .. }
             | Likelihood::GaussianTargets { .. }
             | Likelihood::HeteroscedasticGaussian => {
@@ -140,6 +149,20 @@ impl Prediction {
     /// The variance of the targets at every draw, `[draws, rows, targets]`.
     pub(super) fn draw_variances(&self) -> Tensor<3> {
         self.of_draws(|outputs| self.likelihood.variance(outputs))
+    }
+
+    /// Means, variances and weights of the components of every draw's mixture, `[draws · components, rows, targets]`.
+    pub(super) fn gaussians(&self, components: usize) -> [Tensor<3>; 3] {
+        let [draws, ..] = self.draw_outputs.dims();
+        let outputs = |draw| self.draw_outputs.clone().narrow(0, draw, 1).squeeze_dim(0);
+        let (mut means, mut variances, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        for draw in 0..draws {
+            let gaussians = Gaussians::of(&outputs(draw), components);
+            means.push(gaussians.means);
+            variances.push(gaussians.variances);
+            weights.push(gaussians.weights);
+        }
+        [means, variances, weights].map(|parts| Tensor::cat(parts, 0))
     }
 
     /// A function of the outputs of every draw, `[draws, rows, …]`.

@@ -21,9 +21,18 @@ pub struct RegressionDraws {
     targets: Tensor<2>,
     /// Those of the likelihood, `[draws, rows, targets]`, if it states them.
     noise_variances: Option<Tensor<3>>,
+    /// Of a likelihood with several Gaussians for each prediction.
+    gaussians: Option<Components>,
     read: Arc<OnceLock<TargetedDraws>>,
     /// The likelihood of a model without Gaussian noise.
     refused: Option<Likelihood>,
+}
+
+/// Means, variances and weights of several Gaussians for each prediction, `[draws · count, rows, targets]`.
+#[derive(Clone, Debug)]
+struct Components {
+    count: usize,
+    parts: [Tensor<3>; 3],
 }
 
 /// [`RegressionDraws`] on the host, checked.
@@ -33,6 +42,8 @@ pub struct TargetedDraws {
     targets: Vec<f64>,
     /// One for each prediction, if the likelihood states them.
     noise_precisions: Option<Vec<f64>>,
+    /// The number of Gaussians of each prediction, and their weights.
+    weights: Option<(usize, Vec<f64>)>,
     draws: usize,
     columns: usize,
 }
@@ -44,6 +55,7 @@ impl RegressionDraws {
             outputs,
             targets,
             noise_variances: None,
+            gaussians: None,
             read: Arc::default(),
             refused: None,
         }
@@ -55,6 +67,14 @@ impl RegressionDraws {
     pub fn with_noise_variances(self, variances: Tensor<3>) -> Self {
         Self {
             noise_variances: Some(variances),
+            ..self
+        }
+    }
+
+    /// With several Gaussians for each prediction, whose mean it is.
+    pub(super) fn with_gaussians(self, count: usize, parts: [Tensor<3>; 3]) -> Self {
+        Self {
+            gaussians: Some(Components { count, parts }),
             ..self
         }
     }
@@ -88,6 +108,10 @@ impl RegressionDraws {
             outputs: self.outputs.without_autodiff(),
             targets: self.targets.without_autodiff(),
             noise_variances: self.noise_variances.map(Tensor::without_autodiff),
+            gaussians: self.gaussians.map(|all| Components {
+                parts: all.parts.map(Tensor::without_autodiff),
+                ..all
+            }),
             ..self
         }
     }
@@ -111,17 +135,26 @@ impl RegressionDraws {
             .try_execute()?
             .try_into()
             .expect("a transaction returns what was registered");
-        let noise_precisions = match &self.noise_variances {
-            Some(variances) => Some(variances.clone().recip().try_into_data()?.iter().collect()),
-            None => None,
+        let numbers = |tensor: Tensor<3>| -> Result<Vec<f64>, TensorReadError> {
+            Ok(tensor.try_into_data()?.iter().collect())
         };
-        let read = TargetedDraws {
-            noise_precisions,
+        let mut read = TargetedDraws {
+            noise_precisions: None,
+            weights: None,
             means: means.try_into_vec_as::<f64>()?,
             targets: targets.try_into_vec_as::<f64>()?,
             draws,
             columns,
         };
+        if let Some(variances) = &self.noise_variances {
+            read.noise_precisions = Some(numbers(variances.clone().recip())?);
+        }
+        if let Some(Components { count, parts }) = &self.gaussians {
+            let [means, variances, weights] = parts.clone();
+            read.means = numbers(means)?;
+            read.noise_precisions = Some(numbers(variances.recip())?);
+            read.weights = Some((*count, numbers(weights)?));
+        }
         let mixture = read.mixture(1.0)?;
         TargetedMixture::new(&mixture, &read.targets).map_err(refused)?;
         Ok(self.read.get_or_init(|| read))
@@ -140,7 +173,13 @@ impl TargetedDraws {
             None => NoisePrecision::Shared(noise_precision),
         };
         let rows = self.targets.len();
-        GaussianMixture::new(&self.means, self.draws, rows, noise).map_err(refused)
+        let gaussians = |count: usize| GaussianMixture::new(&self.means, count, rows, noise);
+        let mixture = match &self.weights {
+            None => gaussians(self.draws),
+            Some((count, weights)) => gaussians(self.draws * count)
+                .and_then(|mixture| mixture.with_weights(*count, weights)),
+        };
+        mixture.map_err(refused)
     }
 
     /// The number of targets of a row.

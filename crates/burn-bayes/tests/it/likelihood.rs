@@ -7,9 +7,12 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;
 use burn::tensor::{Int, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::eval::{CountMixture, TargetedCounts, log_probabilities};
+use burn::train::metric::Adaptor;
+use burn_bayes::eval::{
+    CountMixture, TargetedCounts, TargetedMixture, joint_log_densities, log_probabilities,
+};
 use burn_bayes::graph::{CapturedModel, ExampleLosses, Layout, losses};
-use burn_bayes::likelihood::{Likelihood, Prediction};
+use burn_bayes::likelihood::{Likelihood, LikelihoodOutput, MixDraws, Prediction, RegressionDraws};
 use burn_bayes::methods::Rate;
 use burn_bayes::train::{Batches, RateSchedule, Trainer, Unobserved};
 use burn_bayes::{
@@ -122,6 +125,10 @@ fn every_likelihood_is_recorded_with_the_gradients_of_single_examples() {
             },
             one_hot([0, 2, 1, 2]),
         ),
+        (
+            Likelihood::GaussianMixture { components: 3 },
+            column([0.3, -1.0, 2.0, 0.1]),
+        ),
         (Likelihood::Ordinal, one_hot([0, 2, 1, 2])),
         (Likelihood::Categorical, one_hot([1, 0, 2, 2])),
         (Likelihood::Bernoulli, one_hot([1, 0, 2, 2])),
@@ -151,6 +158,79 @@ fn every_likelihood_is_recorded_with_the_gradients_of_single_examples() {
             );
         }
     }
+}
+
+/// Against sums of densities in double precision, for two targets of a row, two components and one draw.
+#[test]
+fn a_mixture_of_gaussians_is_the_sum_of_its_components() {
+    // Means, log-variances and the logit of the first of two components, of both targets each.
+    let (means, log_variances, logits) = (
+        [[0.5, -2.0], [1.5, 2.0]],
+        [[0.2, -1.0], [-0.7, 0.4]],
+        [0.8, -1.3],
+    );
+    let outputs = [means.concat(), log_variances.concat(), logits.to_vec()].concat();
+    let outputs: Vec<f32> = outputs.into_iter().map(|value: f64| value as f32).collect();
+    let outputs = Tensor::<1>::from_floats(&*outputs, &device()).unsqueeze::<2>();
+    let targets = [0.9, -1.0];
+    let column = |targets: [f64; 2]| Tensor::<2>::from_data([targets], &device());
+    let weight = |target: usize| 1.0 / (1.0 + f64::exp(-logits[target]));
+    let component = |k: usize, target: usize| {
+        let share = [weight(target), 1.0 - weight(target)][k];
+        (share, means[k][target], log_variances[k][target].exp())
+    };
+    let of_target = |target: usize| [component(0, target), component(1, target)];
+    let density = |target: usize| {
+        let terms = of_target(target).map(|(share, mean, variance)| {
+            let square = (targets[target] - mean).powi(2) / variance;
+            share * (-0.5 * square).exp() / (std::f64::consts::TAU * variance).sqrt()
+        });
+        terms.iter().sum::<f64>()
+    };
+    let likelihood = Likelihood::GaussianMixture { components: 2 };
+    assert_eq!(likelihood.outputs(2), 10);
+    let loss = values(&likelihood.losses(outputs.clone(), column(targets)))[0];
+    let expected = -(density(0) * density(1)).ln();
+    assert!((loss - expected).abs() < 1e-5, "{loss} {expected}");
+    let found = [
+        values(&likelihood.mean(outputs.clone()).reshape([-1])),
+        values(&likelihood.variance(outputs.clone()).reshape([-1])),
+    ];
+    for target in 0..2 {
+        let all = of_target(target);
+        let mean: f64 = all.iter().map(|(share, mean, _)| share * mean).sum();
+        let square = all.map(|(share, own, variance)| share * (variance + (own - mean).powi(2)));
+        let variance: f64 = square.iter().sum();
+        assert!((found[0][target] - mean).abs() < 1e-5);
+        assert!((found[1][target] - variance).abs() < 1e-5);
+    }
+    let prediction = Prediction::new(likelihood.clone(), outputs.clone().unsqueeze());
+    let below = values(&prediction.quantiles(0.3).unwrap().reshape([-1]));
+    for (target, below) in below.iter().enumerate() {
+        let masses = of_target(target).map(|(share, mean, variance)| {
+            share * normal_cumulative((below - mean) / variance.sqrt())
+        });
+        assert!((masses.iter().sum::<f64>() - 0.3).abs() < 1e-4, "{below}");
+    }
+    // Metrics see the components, not a Gaussian of their mean and variance.
+    let output = LikelihoodOutput::new(likelihood.clone(), outputs.clone(), column(targets));
+    let draws: RegressionDraws = LikelihoodOutput::mix(vec![output]).adapt();
+    let read = draws.read().unwrap();
+    let mixture = read.mixture(1.0).unwrap();
+    let targeted = TargetedMixture::new(&mixture, read.targets()).unwrap();
+    let joint = joint_log_densities(&targeted, 2).unwrap()[0];
+    assert!((joint + expected).abs() < 1e-5, "{joint} {expected}");
+    let message = likelihood.curvature_roots(&outputs).unwrap_err();
+    assert!(message.to_string().contains("HeteroscedasticGaussian"));
+}
+
+/// Φ by the midpoint rule.
+fn normal_cumulative(limit: f64) -> f64 {
+    let steps = 20_000;
+    let width = (limit + 12.0) / f64::from(steps);
+    let density = |at: f64| (-0.5 * at * at).exp() / std::f64::consts::TAU.sqrt();
+    let places = (0..steps).map(|step| -12.0 + (f64::from(step) + 0.5) * width);
+    places.map(density).sum::<f64>() * width
 }
 
 /// Against the probabilities of counts in double precision, which include log y!.
