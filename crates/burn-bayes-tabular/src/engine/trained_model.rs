@@ -234,7 +234,7 @@ impl TrainedModel {
         let deviation = |log_variance: &f64| scale.spread * (0.5 * log_variance).exp();
         let predictions = match likelihood {
             Likelihood::GaussianMixture { components } => {
-                mixture(outputs, *components, draws, mean, deviation)
+                mixture(outputs, components, draws, mean, deviation)
             }
             Likelihood::HeteroscedasticGaussian => {
                 let deviations = column(targets + place).map(deviation).collect();

@@ -192,17 +192,15 @@ fn a_mixture_of_gaussians_is_the_sum_of_its_components() {
     let loss = values(&likelihood.losses(outputs.clone(), column(targets)))[0];
     let expected = -(density(0) * density(1)).ln();
     assert!((loss - expected).abs() < 1e-5, "{loss} {expected}");
-    let found = [
-        values(&likelihood.mean(outputs.clone()).reshape([-1])),
-        values(&likelihood.variance(outputs.clone()).reshape([-1])),
-    ];
-    for target in 0..2 {
+    let means_found = values(&likelihood.mean(outputs.clone()).reshape([-1]));
+    let variances_found = values(&likelihood.variance(outputs.clone()).reshape([-1]));
+    for (target, (found, variance_found)) in means_found.iter().zip(variances_found).enumerate() {
         let all = of_target(target);
         let mean: f64 = all.iter().map(|(share, mean, _)| share * mean).sum();
         let square = all.map(|(share, own, variance)| share * (variance + (own - mean).powi(2)));
         let variance: f64 = square.iter().sum();
-        assert!((found[0][target] - mean).abs() < 1e-5);
-        assert!((found[1][target] - variance).abs() < 1e-5);
+        assert!((found - mean).abs() < 1e-5);
+        assert!((variance_found - variance).abs() < 1e-5);
     }
     let prediction = Prediction::new(likelihood.clone(), outputs.clone().unsqueeze());
     let below = values(&prediction.quantiles(0.3).unwrap().reshape([-1]));
