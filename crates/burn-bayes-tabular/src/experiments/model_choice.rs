@@ -228,7 +228,8 @@ fn candidates(rows: &SplitTable, config: &Config) -> Result<Vec<Candidate>> {
         && of_network
         && !fit.is_linear()
         && task == TaskName::Regression
-        && fit.noise_precision == NoisePrecision::LEARNED;
+        && fit.noise_precision == NoisePrecision::LEARNED
+        && !is_coarse(rows, data)?;
     let has_linear = is_open
         && fit.method == Method::Auto
         && fit.model.is_none()
@@ -245,6 +246,26 @@ fn candidates(rows: &SplitTable, config: &Config) -> Result<Vec<Candidate>> {
         })
     });
     Ok(with_scales.collect())
+}
+
+/// Whether the target is rounded to few values, each of which would have a Gaussian of its own.
+fn is_coarse(rows: &SplitTable, data: &DataSettings) -> Result<bool> {
+    /// The least difference of two values, in deviations of them.
+    const COARSE: f64 = 0.3;
+    let [target] = data.targets()? else {
+        return Ok(false);
+    };
+    let column = rows.table.column(target)?;
+    let values = rows.train.iter().filter_map(|&row| column.number(row));
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares = values.iter().map(|value| (value - mean).powi(2));
+    let deviation = (squares.sum::<f64>() / count).sqrt();
+    let gaps = values.windows(2).map(|pair| pair[1] - pair[0]);
+    let differ = |gap: &f64| *gap > 1e-6 * deviation;
+    Ok(gaps.filter(differ).all(|gap| gap >= COARSE * deviation))
 }
 
 /// Whether the logarithm of the target could be predicted.
@@ -481,6 +502,8 @@ mod tests {
         assert_eq!(candidates(&line, &given).unwrap().len(), 3);
         let with_zero = rows(|x, _| (x + 2.0).max(0.0));
         assert_eq!(candidates(&with_zero, &config("")).unwrap().len(), 3);
+        let grades = rows(|x, noise| (x + noise).round());
+        assert_eq!(candidates(&grades, &config("")).unwrap().len(), 2);
         let given = config("model = 'mlp:5'\nlikelihood = 'gaussian'");
         assert_eq!(chosen(&with_zero, &given), None);
     }
