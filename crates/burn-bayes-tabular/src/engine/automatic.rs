@@ -12,15 +12,6 @@ const MOST_BUDGETS: f64 = 2.0;
 
 /// The method that fits these rows.
 pub(super) fn chosen(training_set: &TrainingSet, settings: &FitSettings) -> Method {
-    chosen_for(training_set.rows(), training_set, settings)
-}
-
-/// The method that fits so many rows like these.
-pub(super) fn chosen_for(
-    rows: usize,
-    training_set: &TrainingSet,
-    settings: &FitSettings,
-) -> Method {
     if settings.method != Method::Auto {
         return settings.method;
     }
@@ -40,7 +31,7 @@ pub(super) fn chosen_for(
     } else if is_learned || settings.has_any_of(Method::Vifa, Method::Mclmc) {
         Method::Vifa
     } else if settings.has_any_of(Method::Mclmc, Method::Vifa)
-        || work(rows, training_set, &with(Method::Mclmc)) <= MOST_BUDGETS * budget(settings)
+        || work(training_set, &with(Method::Mclmc)) <= MOST_BUDGETS * budget(settings)
     {
         Method::Mclmc
     } else {
@@ -49,7 +40,8 @@ pub(super) fn chosen_for(
 }
 
 /// The products of a row, a weight, a chain and one of its gradients.
-fn work(rows: usize, training_set: &TrainingSet, sampled: &FitSettings) -> f64 {
+fn work(training_set: &TrainingSet, sampled: &FitSettings) -> f64 {
+    let rows = training_set.rows();
     let weights = weights(sampled, training_set.width(), training_set.target());
     let weights = weights.map_or(f64::INFINITY, |weights| weights as f64);
     weights * (rows * sampled.chains) as f64 * sampled.epochs(rows) as f64

@@ -404,11 +404,7 @@ mod tests {
         };
         let numbers = logarithms.iter().map(|logarithm| logarithm.exp());
         let standardised: Vec<f64> = numbers.map(|number| scale.apply(number)).collect();
-        for likelihood in [
-            LikelihoodName::Gaussian,
-            LikelihoodName::Heteroscedastic,
-            LikelihoodName::Mixture,
-        ] {
+        for likelihood in [LikelihoodName::Gaussian, LikelihoodName::Heteroscedastic] {
             let targets = Targets::Real(standardised.clone());
             let model = fitted_by(Method::Mclmc, targets, Target::Real(scale), likelihood);
             let rows = [-1.5, 0.0, 1.5];

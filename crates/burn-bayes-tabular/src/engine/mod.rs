@@ -223,11 +223,6 @@ pub fn in_effect(training_set: &TrainingSet, settings: FitSettings) -> FitSettin
     }
 }
 
-/// Whether so many rows like these are sampled.
-pub(crate) fn is_sampled(rows: usize, training_set: &TrainingSet, settings: &FitSettings) -> bool {
-    automatic::chosen_for(rows, training_set, settings).is_sampled()
-}
-
 /// Whether a fit to these rows is solved directly, without training.
 pub(crate) fn is_solved_directly(training_set: &TrainingSet, settings: &FitSettings) -> bool {
     linear::applies(training_set, settings)

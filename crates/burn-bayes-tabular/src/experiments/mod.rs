@@ -8,4 +8,4 @@ pub mod simulation_based_calibration;
 mod members;
 mod model_choice;
 
-pub use model_choice::{ModelChoice, ModelKind};
+pub use model_choice::ModelChoice;

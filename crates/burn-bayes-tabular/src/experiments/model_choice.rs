@@ -1,10 +1,9 @@
-//! What a fit predicts with if its settings leave it open: a number or its logarithm, one Gaussian for each row or two, a
-//! network or a linear model.
+//! What a fit predicts with if its settings leave it open: a number or its logarithm, a network or a linear model.
 //!
 //! Rows of the training are left out in turn, as many as are needed for about 400, and predicted by one short chain of a
-//! small network for each scale and number of Gaussians, and by linear models that are solved directly. The first of them is
-//! kept unless another one is better by more than a standard error of the difference, paired by row, and the network unless
-//! a linear model is so by more than two: a short chain is worse than the fit that follows.
+//! small network for each scale, and by linear models that are solved directly. The first scale is kept unless another one is
+//! better by more than a standard error of the difference, paired by row, and the network unless a linear model is so by more
+//! than two: a short chain is worse than the fit that follows.
 
 use std::fmt;
 
@@ -31,8 +30,9 @@ const FOLDS: usize = 5;
 /// Gradients of a chain.
 const EPOCHS: usize = 1500;
 const DRAWS: usize = 100;
-/// The standard errors by which another scale must be better.
+/// The standard errors by which another scale, and a linear model, must be better.
 const OF_SCALES: f64 = 1.0;
+const OF_MODELS: f64 = 2.0;
 /// Fewer rows decide nothing.
 const FEWEST_ROWS: usize = 40;
 /// The random stream of the rows.
@@ -43,40 +43,16 @@ const ROWS: u64 = 0x6368_6f69;
 pub struct ModelChoice {
     /// What is predicted of a number.
     pub target_scale: TargetScaleName,
-    /// The model that predicts it.
-    pub model: ModelKind,
+    /// Whether a linear model predicts better than a network.
+    pub is_linear: bool,
     /// The mean NLL of the left-out rows, of every candidate.
     costs: Vec<(Candidate, f64)>,
-}
-
-/// A model that a fit may have.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ModelKind {
-    /// A network with the likelihood that is the default.
-    Network,
-    /// A network with a mixture of Gaussians for each row.
-    Mixture,
-    /// A linear model.
-    Linear,
-}
-
-impl ModelKind {
-    /// From the one that is kept in doubt.
-    const ALL: [Self; 3] = [Self::Network, Self::Mixture, Self::Linear];
-
-    /// The standard errors by which it must be better than those before it.
-    fn standard_errors(self) -> f64 {
-        match self {
-            Self::Network | Self::Mixture => 1.0,
-            Self::Linear => 2.0,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Candidate {
     target_scale: TargetScaleName,
-    model: ModelKind,
+    is_linear: bool,
 }
 
 impl ModelChoice {
@@ -94,7 +70,7 @@ impl ModelChoice {
     /// If the rows cannot be prepared.
     pub fn of_scale(rows: &SplitTable, config: &Config, threads: usize) -> Result<Option<Self>> {
         let mut candidates = candidates(rows, config)?;
-        candidates.retain(|candidate| candidate.model == ModelKind::Network);
+        candidates.retain(|candidate| !candidate.is_linear);
         Self::of_candidates(&candidates, rows, config, threads)
     }
 
@@ -123,17 +99,10 @@ impl ModelChoice {
             .collect::<Result<Vec<_>>>()?;
         let settings = candidates.iter().map(|one| one.settings(&config.fit));
         let settings: Vec<FitSettings> = settings.collect();
+        // A linear model with too many weights would be sampled, longer than the fit that is chosen for.
         let mut usable = Vec::new();
         for (place, candidate) in candidates.iter().enumerate() {
-            let fold = &all[place][0];
-            let is_usable = match candidate.model {
-                ModelKind::Network => true,
-                // Only samplers have been tried with it.
-                ModelKind::Mixture => fold.is_sampled(rows.train.len(), &config.fit)?,
-                // With too many weights it would be sampled, longer than the fit that is chosen for.
-                ModelKind::Linear => fold.is_quickly_solved(&settings[place])?,
-            };
-            if is_usable {
+            if !candidate.is_linear || all[place][0].is_quickly_solved(&settings[place])? {
                 usable.push(place);
             }
         }
@@ -156,12 +125,12 @@ impl ModelChoice {
     /// The best of candidates with the NLL of every left-out row.
     fn among(scored: &[(Candidate, Vec<f64>)]) -> Self {
         let mut best: Option<&(Candidate, Vec<f64>)> = None;
-        for model in ModelKind::ALL {
-            let mut kind = scored.iter().filter(|one| one.0.model == model);
+        for is_linear in [false, true] {
+            let mut kind = scored.iter().filter(|one| one.0.is_linear == is_linear);
             let first = kind.next();
             let of_kind = kind.fold(first, |best, other| better(best, other, OF_SCALES));
             best = match of_kind {
-                Some(other) => better(best, other, model.standard_errors()),
+                Some(other) => better(best, other, OF_MODELS),
                 None => best,
             };
         }
@@ -169,7 +138,7 @@ impl ModelChoice {
         let chosen = best.map(|best| best.0);
         Self {
             target_scale: chosen.map_or(TargetScaleName::Linear, |one| one.target_scale),
-            model: chosen.map_or(ModelKind::Network, |one| one.model),
+            is_linear: chosen.is_some_and(|one| one.is_linear),
             costs: scored
                 .iter()
                 .map(|(one, costs)| (*one, mean(costs)))
@@ -180,10 +149,8 @@ impl ModelChoice {
     /// Settles what was chosen.
     pub fn apply(&self, config: &mut Config) {
         config.data.target_scale = self.target_scale;
-        match self.model {
-            ModelKind::Network => {}
-            ModelKind::Mixture => config.fit.likelihood = Some(LikelihoodName::Mixture),
-            ModelKind::Linear => config.fit.model = Some(linear()),
+        if self.is_linear {
+            config.fit.model = Some(linear());
         }
     }
 }
@@ -221,51 +188,20 @@ fn candidates(rows: &SplitTable, config: &Config) -> Result<Vec<Candidate>> {
         TargetScaleName::Auto => vec![TargetScaleName::Linear],
         given => vec![given],
     };
-    let is_one = data.targets()?.len() == 1 && rows.train.len() >= FEWEST_ROWS;
-    let is_open = fit.likelihood.is_none() && is_one;
-    let of_network = fit.method.is_sampled() || fit.method == Method::Auto;
-    let has_mixture = is_open
-        && of_network
-        && !fit.is_linear()
-        && task == TaskName::Regression
-        && fit.noise_precision == NoisePrecision::LEARNED
-        && !is_coarse(rows, data)?;
-    let has_linear = is_open
-        && fit.method == Method::Auto
-        && fit.model.is_none()
+    let is_open = fit.method == Method::Auto && fit.model.is_none() && fit.likelihood.is_none();
+    let is_solved = data.targets()?.len() == 1
         && matches!(task, TaskName::Regression | TaskName::Classification);
-    let kinds = ModelKind::ALL.into_iter().filter(|kind| match kind {
-        ModelKind::Network => true,
-        ModelKind::Mixture => has_mixture,
-        ModelKind::Linear => has_linear,
-    });
-    let with_scales = kinds.flat_map(|model| {
+    let kinds: &[bool] = match is_open && is_solved && rows.train.len() >= FEWEST_ROWS {
+        true => &[false, true],
+        false => &[false],
+    };
+    let with_scales = kinds.iter().flat_map(|&is_linear| {
         scales.iter().map(move |&target_scale| Candidate {
             target_scale,
-            model,
+            is_linear,
         })
     });
     Ok(with_scales.collect())
-}
-
-/// Whether the target is rounded to few values, each of which would have a Gaussian of its own.
-fn is_coarse(rows: &SplitTable, data: &DataSettings) -> Result<bool> {
-    /// The least difference of two values, in deviations of them.
-    const COARSE: f64 = 0.3;
-    let [target] = data.targets()? else {
-        return Ok(false);
-    };
-    let column = rows.table.column(target)?;
-    let values = rows.train.iter().filter_map(|&row| column.number(row));
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares = values.iter().map(|value| (value - mean).powi(2));
-    let deviation = (squares.sum::<f64>() / count).sqrt();
-    let gaps = values.windows(2).map(|pair| pair[1] - pair[0]);
-    let differ = |gap: &f64| *gap > 1e-6 * deviation;
-    Ok(gaps.filter(differ).all(|gap| gap >= COARSE * deviation))
 }
 
 /// Whether the logarithm of the target could be predicted.
@@ -311,25 +247,21 @@ impl Candidate {
             draws: DRAWS,
             ..FitSettings::default()
         };
-        let likelihood = match self.model {
-            ModelKind::Linear => {
-                return FitSettings {
-                    model: Some(linear()),
-                    ..own
-                };
-            }
-            ModelKind::Mixture => Some(LikelihoodName::Mixture),
-            ModelKind::Network if fit.method.is_sampled() || fit.method == Method::Auto => {
-                fit.likelihood
-            }
-            ModelKind::Network => Some(fit.likelihood.unwrap_or(LikelihoodName::Gaussian)),
-        };
-        FitSettings {
-            method: Method::Mclmc,
-            chains: 1,
-            epochs: Some(EPOCHS),
-            likelihood,
-            ..own
+        match self.is_linear {
+            true => FitSettings {
+                model: Some(linear()),
+                ..own
+            },
+            false => FitSettings {
+                method: Method::Mclmc,
+                chains: 1,
+                epochs: Some(EPOCHS),
+                likelihood: match fit.method.is_sampled() || fit.method == Method::Auto {
+                    true => fit.likelihood,
+                    false => Some(fit.likelihood.unwrap_or(LikelihoodName::Gaussian)),
+                },
+                ..own
+            },
         }
     }
 }
@@ -337,10 +269,9 @@ impl Candidate {
 impl fmt::Display for ModelChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |candidate: &Candidate| {
-            let model = match candidate.model {
-                ModelKind::Network => "a network",
-                ModelKind::Mixture => "a network with two Gaussians for each row",
-                ModelKind::Linear => "a linear model",
+            let model = match candidate.is_linear {
+                true => "a linear model",
+                false => "a network",
             };
             match candidate.target_scale {
                 TargetScaleName::Log => format!("{model} of the logarithm"),
@@ -349,7 +280,7 @@ impl fmt::Display for ModelChoice {
         };
         let chosen = Candidate {
             target_scale: self.target_scale,
-            model: self.model,
+            is_linear: self.is_linear,
         };
         let costs = self.costs.iter();
         let costs = costs.map(|(one, cost)| format!("{} {}", name(one), number(*cost)));
@@ -405,9 +336,9 @@ mod tests {
         }
     }
 
-    fn chosen(rows: &SplitTable, config: &Config) -> Option<(TargetScaleName, ModelKind)> {
+    fn chosen(rows: &SplitTable, config: &Config) -> Option<(TargetScaleName, bool)> {
         let choice = ModelChoice::of(rows, config, 2).unwrap();
-        choice.map(|choice| (choice.target_scale, choice.model))
+        choice.map(|choice| (choice.target_scale, choice.is_linear))
     }
 
     #[test]
@@ -415,20 +346,9 @@ mod tests {
         use TargetScaleName::{Linear, Log};
         let auto = config("");
         let grown = rows(|x, noise| ((2.0 * x).sin() + x + 0.3 * noise).exp());
-        assert_eq!(chosen(&grown, &auto), Some((Log, ModelKind::Network)));
+        assert_eq!(chosen(&grown, &auto), Some((Log, false)));
         let curve = rows(|x, noise| 5.0 + (3.0 * x).sin() + 0.2 * noise);
-        assert_eq!(chosen(&curve, &auto), Some((Linear, ModelKind::Network)));
-        // A third of the rows is far above the others, and nothing says which.
-        let split = rows(|x, noise| {
-            let jump = if noise > 0.44 { 4.0 } else { 0.0 };
-            5.0 + (3.0 * x).sin() + jump + 0.1 * (7.0 * noise).sin()
-        });
-        let (scale, model) = chosen(&split, &auto).unwrap();
-        assert_eq!(model, ModelKind::Mixture, "{scale}");
-        // SLANG has not been tried with it.
-        let mut trained = config("budget = 0.01");
-        trained.data.target_scale = Linear;
-        assert_ne!(chosen(&split, &trained).unwrap().1, ModelKind::Mixture);
+        assert_eq!(chosen(&curve, &auto), Some((Linear, false)));
     }
 
     #[test]
@@ -436,29 +356,22 @@ mod tests {
         use TargetScaleName::{Linear, Log};
         // Of 100 rows, half are better by 1 + gain, and half worse by 1 − gain: the mean has a standard error of .1.
         let choice = |gain: f64| {
-            let candidates = [
-                (Linear, ModelKind::Network),
-                (Log, ModelKind::Network),
-                (Linear, ModelKind::Mixture),
-                (Linear, ModelKind::Linear),
-            ];
-            let scored = candidates.map(|(target_scale, model)| {
+            let candidates = [(Linear, false), (Log, false), (Linear, true)];
+            let scored = candidates.map(|(target_scale, is_linear)| {
                 let candidate = Candidate {
                     target_scale,
-                    model,
+                    is_linear,
                 };
-                let cost = |row: usize| match (model, row % 2) {
-                    (ModelKind::Network, _) => 0.0,
-                    (ModelKind::Mixture, 0) => 1.0,
-                    (ModelKind::Mixture, _) => -1.0,
-                    (ModelKind::Linear, 0) => 1.0 - gain,
-                    (ModelKind::Linear, _) => -1.0 - gain,
+                let cost = |row: usize| match (is_linear, row % 2) {
+                    (false, _) => 0.0,
+                    (true, 0) => 1.0 - gain,
+                    (true, _) => -1.0 - gain,
                 };
                 (candidate, (0..100).map(cost).collect())
             });
             ModelChoice::among(&scored)
         };
-        assert_eq!(choice(0.15).model, ModelKind::Network);
+        assert!(!choice(0.15).is_linear);
         let choice = choice(0.25);
         let mut settled = config("");
         choice.apply(&mut settled);
@@ -482,29 +395,24 @@ mod tests {
             train: (0..ROWS).collect(),
             validation: Vec::new(),
         };
-        assert_eq!(candidates(&wide, &config("")).unwrap().len(), 3);
-        let (_, model) = chosen(&wide, &config("")).unwrap();
-        assert_ne!(model, ModelKind::Linear);
+        assert_eq!(candidates(&wide, &config("")).unwrap().len(), 2);
+        assert_eq!(chosen(&wide, &config("")), None);
     }
 
     #[test]
     fn what_is_given_is_not_chosen() {
         let line = rows(|x, noise| 20.0 + 2.0 * x + 0.5 * noise);
         let open = |text: &str| candidates(&line, &config(text)).unwrap().len();
-        assert_eq!(open(""), 6);
+        assert_eq!(open(""), 4);
         assert_eq!(open("method = 'vifa'"), 2);
-        assert_eq!(open("model = 'mlp:5'"), 4);
-        assert_eq!(open("likelihood = 'heteroscedastic'"), 2);
+        assert_eq!(open("model = 'mlp:5'"), 2);
         assert_eq!(open("noise_precision = 2.0\nmodel = 'linear'"), 1);
         assert_eq!(open("prior = 'gp:rbf'\nmodel = 'mlp:5'"), 1);
         let mut given = config("");
         given.data.target_scale = TargetScaleName::Log;
-        assert_eq!(candidates(&line, &given).unwrap().len(), 3);
+        assert_eq!(candidates(&line, &given).unwrap().len(), 2);
         let with_zero = rows(|x, _| (x + 2.0).max(0.0));
-        assert_eq!(candidates(&with_zero, &config("")).unwrap().len(), 3);
-        let grades = rows(|x, noise| (x + noise).round());
-        assert_eq!(candidates(&grades, &config("")).unwrap().len(), 2);
-        let given = config("model = 'mlp:5'\nlikelihood = 'gaussian'");
-        assert_eq!(chosen(&with_zero, &given), None);
+        assert_eq!(candidates(&with_zero, &config("")).unwrap().len(), 2);
+        assert_eq!(chosen(&with_zero, &config("model = 'mlp:5'")), None);
     }
 }

@@ -10,7 +10,7 @@ use burn_bayes_data::{
 
 use serde::{Serialize, Serializer};
 
-use crate::engine::{Unobserved, check, fit, in_effect, is_quickly_solved, is_sampled, weights};
+use crate::engine::{Unobserved, check, fit, in_effect, is_quickly_solved, weights};
 use crate::error::{Result, TabularError};
 use crate::experiments::jobs::LeftOut;
 use crate::predict::Predictions;
@@ -205,11 +205,6 @@ impl Fold {
             train,
             &in_effect(train, settings.clone()),
         ))
-    }
-
-    /// Whether so many rows like the training rows are sampled.
-    pub(crate) fn is_sampled(&self, rows: usize, settings: &FitSettings) -> Result<bool> {
-        Ok(is_sampled(rows, &self.rows()?.train, settings))
     }
 
     /// D, the number of weights of a network for these rows.
