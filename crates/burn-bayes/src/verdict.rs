@@ -7,6 +7,7 @@
 //! | predictions of classes | the NLL of the average, and the entropy of the classes of these rows | the first is larger, by 2 s/√n |
 //! | draws | N (E_q L − L*), with the loss L per training row and the least loss L* | more than ½ N (L₀ − L*), or than D/2 |
 //! | posterior | [`KlGap::nats`] with two standard errors added | more than [`CONVERGED`] nats per weight |
+//! | samples | R̂ of the predictions of their chains | a median above 1.2 |
 //!
 //! L* is the loss at the mean of a Gaussian, or in the best epoch if that was less, as in a training that diverged. L₀ is
 //! the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss, and
@@ -21,6 +22,9 @@ use burn_bayes_eval::Bounded;
 
 use self::kl_gap::CERTAIN;
 pub use self::kl_gap::{CONVERGED, Convergence, KlGap};
+use crate::kernels::composed::to_host;
+use crate::likelihood::MixDraws;
+use crate::sampling::Agreement;
 
 /// Fewer rows are not judged: their standard error is a guess.
 const FEWEST_ROWS: u64 = 5;
@@ -115,6 +119,22 @@ impl ValidationComparison {
             difference: PairedDifference::default(),
             loss: PairedDifference::default(),
             classes: Vec::new(),
+        }
+    }
+
+    /// Adds the rows of a batch, from its average over draws and the output of the reference, if these have losses of rows.
+    pub(crate) fn add_outputs<O: MixDraws>(&mut self, average: &O::Mixture, alone: O) {
+        let classes = alone.classes();
+        let alone = O::mix(vec![alone]);
+        let Some(losses) = O::row_losses([average, &alone]) else {
+            return;
+        };
+        let [average, alone] = losses.map(|losses| to_host(losses.without_autodiff()));
+        self.add(&average, &alone);
+        if let Some(classes) = classes {
+            let classes = classes.into_data();
+            let classes = classes.iter::<i64>();
+            self.add_classes(&average, classes.filter_map(|class| class.try_into().ok()));
         }
     }
 
@@ -291,6 +311,8 @@ pub struct Verdict {
     pub draws: Option<LossAtDraws>,
     /// The KL gap to the best Gaussian of the family, and the number of weights.
     pub(crate) kl_gap: Option<(KlGap, usize)>,
+    /// How well chains of samples agree.
+    pub agreement: Option<Agreement>,
 }
 
 impl Verdict {
@@ -312,9 +334,15 @@ impl Verdict {
         }
     }
 
-    /// Whether the posterior has converged, if it was tested.
+    /// Whether the posterior has converged, if it was tested; chains, at least approximately.
     pub fn convergence(&self) -> Option<Convergence> {
-        self.kl_gap.map(|(gap, weights)| gap.convergence(weights))
+        let of_gap = self.kl_gap.map(|(gap, weights)| gap.convergence(weights));
+        of_gap.or(self
+            .agreement
+            .map(|agreement| match agreement.is_approximate() {
+                true => Convergence::Converged,
+                false => Convergence::NotConverged,
+            }))
     }
 
     /// Whether predictions with this posterior are worse than those of its mean, or of a constant, or it has no
@@ -345,6 +373,10 @@ impl Verdict {
                 )),
             }
         }));
+        let apart = self
+            .agreement
+            .filter(|agreement| !agreement.is_approximate());
+        problems.extend(apart.map(|agreement| agreement.to_string()));
         problems
     }
 
@@ -378,10 +410,13 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let problems = self.problems();
-        match (problems.is_empty(), self.convergence()) {
-            (false, _) => f.write_str(&problems.join("; ")),
-            (true, Some(_)) => f.write_str("converged, and no problem was found"),
-            (true, None) => f.write_str("no problem was found"),
+        if !problems.is_empty() {
+            return f.write_str(&problems.join("; "));
+        }
+        match (self.agreement, self.kl_gap) {
+            (Some(agreement), _) => write!(f, "{agreement}; no problem was found"),
+            (None, Some(_)) => f.write_str("converged, and no problem was found"),
+            (None, None) => f.write_str("no problem was found"),
         }
     }
 }
