@@ -45,6 +45,7 @@ mod checks;
 mod csv_file;
 mod csv_options;
 mod dataset;
+mod dates;
 mod decimal;
 mod delimited;
 mod delimiter;

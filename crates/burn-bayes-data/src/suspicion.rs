@@ -5,12 +5,12 @@
 //! - **Identifiers**: n unique whole numbers that increase or decrease from row to row, or that are so
 //!   dense that random numbers from their range R would repeat: the expected number of equal pairs,
 //!   n(n − 1)/2R, is at least 10. Fractions are naturally unique, and never suspicious.
-//! - **Text**: the number of distinct texts is more than half of the number of rows, or at least nine in
-//!   ten are dates.
+//! - **Text**: the number of distinct texts is more than half of the number of rows, unless all are dates.
 //! - **Outliers**: a cell is more than 10⁶ standard deviations of all others away from their mean.
 
 use std::fmt;
 
+use crate::dates::DateOrder;
 use crate::error::{Place, shown};
 use crate::table::{Column, ColumnKind, Table};
 
@@ -22,9 +22,6 @@ const EXPECTED_PAIRS: f64 = 10.0;
 const FARTHEST: f64 = 1e6;
 /// A standard deviation below this fraction of the mean is rounding error.
 const ROUNDING: f64 = 1e-9;
-/// The cure for dates.
-pub(crate) const DATES_TO_NUMBERS: &str =
-    "convert dates to numbers, such as days since a fixed day, or the month";
 
 /// A probable mistake in a column; its text has the position, the finding and the cure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,36 +108,23 @@ fn identifier(table: &Table, column: &Column) -> Option<Suspicion> {
     })
 }
 
-/// Finds a column of names, dates or identifiers.
+/// Finds a column of names or identifiers.
 fn text(table: &Table, column: &Column) -> Option<Suspicion> {
     let (rows, levels) = (column.present_rows(), column.levels());
-    if rows < FEWEST_ROWS {
+    if rows < FEWEST_ROWS || 2 * levels.len() <= rows || DateOrder::of(&levels).is_some() {
         return None;
     }
-    let dates = levels.iter().filter(|level| looks_like_date(level)).count();
     let example = shown(levels.first()?);
-    let leave_out = leave_out(column.name());
-    let (finding, cure) = if 10 * dates >= 9 * levels.len() {
-        (
-            format!("{example} looks like a date, and each date becomes a separate feature"),
-            format!("{DATES_TO_NUMBERS}, or {leave_out}"),
-        )
-    } else if 2 * levels.len() > rows {
-        (
-            format!(
-                "{} different texts in {rows} rows, such as {example}, and each becomes a separate feature",
-                levels.len()
-            ),
-            format!("if they are names or identifiers, {leave_out}"),
-        )
-    } else {
-        return None;
-    };
-    let place = table.whole().column(column.name());
     Some(Suspicion {
-        place,
-        finding,
-        cure,
+        place: table.whole().column(column.name()),
+        finding: format!(
+            "{} different texts in {rows} rows, such as {example}, and each becomes a separate feature",
+            levels.len()
+        ),
+        cure: format!(
+            "if they are names or identifiers, {}",
+            leave_out(column.name())
+        ),
     })
 }
 
@@ -180,25 +164,6 @@ fn lone_cell(table: &Table, column: &Column) -> Option<Suspicion> {
 fn present(column: &Column) -> Vec<(usize, f64)> {
     let cells = (0..column.len()).filter_map(|row| Some((row, column.number(row)?)));
     cells.collect()
-}
-
-/// Whether a text begins with a numeric date, such as 2024-03-01, 1.3.2024 or 03/01/2024.
-pub(crate) fn looks_like_date(text: &str) -> bool {
-    let day = text.split(['T', ' ']).next().unwrap_or_default();
-    let number = |part: &str| -> Option<u32> {
-        let is_number = part.len() <= 4 && part.bytes().all(|byte| byte.is_ascii_digit());
-        is_number.then(|| part.parse().ok()).flatten()
-    };
-    ['-', '.', '/'].into_iter().any(|separator| {
-        let parts: Option<Vec<u32>> = day.split(separator).map(number).collect();
-        match parts.as_deref() {
-            Some(&[1000..=9999, month, day] | &[day, month, 1000..=9999]) => {
-                let is_day = |month, day| (1..=12).contains(&month) && (1..=31).contains(&day);
-                is_day(month, day) || is_day(day, month)
-            }
-            _ => false,
-        }
-    })
 }
 
 #[cfg(test)]
@@ -258,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_their_own_and_dates_are_found() {
+    fn texts_of_their_own_are_found() {
         let texts = |text: &dyn Fn(usize) -> String| {
             let cells: Vec<String> = (0..60).map(text).collect();
             found(Column::categories(
@@ -271,14 +236,8 @@ mod tests {
             names[0].contains("60 different texts in 60 rows"),
             "{names:?}"
         );
-        let dates = texts(&|row| format!("2024-03-{:02}", 1 + row % 5));
-        assert!(
-            dates[0].contains("`2024-03-01` looks like a date"),
-            "{dates:?}"
-        );
-        for found in [&names, &dates] {
-            assert!(found[0].contains("`--ignore x`"), "{found:?}");
-        }
+        assert!(names[0].contains("`--ignore x`"), "{names:?}");
+        assert!(texts(&|row| format!("{}-03-01", 1900 + row)).is_empty());
         assert!(texts(&|row| format!("town {}", row % 30)).is_empty());
     }
 
@@ -298,30 +257,6 @@ mod tests {
             numbers(|row| (row as f64 / 2.0).exp() + 0.5, 80),
         ] {
             assert_eq!(found, Vec::<String>::new());
-        }
-    }
-
-    #[test]
-    fn dates_are_days_of_a_year() {
-        for text in [
-            "2024-03-01",
-            "01.03.2024",
-            "12/31/1999",
-            "2024-03-01T10:00:00",
-            "1.3.2024 8:00",
-        ] {
-            assert!(looks_like_date(text), "{text}");
-        }
-        for text in [
-            "2024",
-            "2024-03",
-            "1.2.10",
-            "2024-13-32",
-            "a-b-c",
-            "555-1234-99",
-            "",
-        ] {
-            assert!(!looks_like_date(text), "{text}");
         }
     }
 }

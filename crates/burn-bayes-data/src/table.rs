@@ -296,7 +296,7 @@ impl Column {
     }
 
     /// The number of cells that are not missing.
-    pub(crate) fn present_rows(&self) -> usize {
+    pub fn present_rows(&self) -> usize {
         (0..self.len()).filter(|&row| !self.is_missing(row)).count()
     }
 

@@ -25,10 +25,25 @@ pub use task::InferredTask;
 pub(crate) use training_set::held_out_rows;
 pub use training_set::{Target, TrainingSet};
 
-/// Warnings about suspicious columns of a table.
+/// Warnings about suspicious columns of a table, and about missing values that are imputed.
 pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
     let found = suspicions(table, settings.targets()?);
-    Ok(found.iter().map(ToString::to_string).collect())
+    let mut warnings: Vec<String> = found.iter().map(ToString::to_string).collect();
+    if settings.missing == MissingName::Impute {
+        let (path, targets) = (settings.path()?.display(), settings.targets()?);
+        let rows = table.rows();
+        for column in table.columns() {
+            let (name, missing) = (column.name(), rows - column.present_rows());
+            let what = match targets.iter().any(|target| target == name) {
+                true => "have no value to predict, and are left out",
+                false => "have none, which is imputed (`--missing` says how)",
+            };
+            if missing > 0 {
+                warnings.push(format!("{path}, column `{name}`: {missing} of {rows} rows {what}"));
+            }
+        }
+    }
+    Ok(warnings)
 }
 
 /// The rows of a file, split but not yet prepared.
@@ -51,13 +66,19 @@ impl SplitTable {
         if settings.missing == MissingName::Refuse {
             table.check_complete()?;
         }
-        let rows = usable_rows(&table, settings);
+        let mut rows = usable_rows(&table, settings);
+        if settings.missing == MissingName::Impute {
+            rows = rows_with_targets(&table, settings.targets()?, rows)?;
+        }
         if rows.is_empty() {
-            return Err(TabularError::Data(format!(
-                "{}: every row has a missing value; use `--missing impute`, or `--ignore` the empty \
-                 columns",
-                settings.path()?.display()
-            )));
+            let problem = match settings.missing {
+                MissingName::Impute => "no row has a value to predict; check `--target`",
+                MissingName::Refuse | MissingName::Drop => {
+                    "every row has a missing value; use `--missing impute`, or `--ignore` the empty columns"
+                }
+            };
+            let path = settings.path()?.display();
+            return Err(TabularError::Data(format!("{path}: {problem}")));
         }
         let (train, validation) = dealt(&table, &rows, settings, seed)?;
         Ok(Self {
@@ -177,6 +198,18 @@ pub(crate) fn usable_rows(table: &Table, settings: &DataSettings) -> Vec<usize> 
         MissingName::Drop => table.complete_rows(),
         MissingName::Refuse | MissingName::Impute => (0..table.rows()).collect(),
     }
+}
+
+/// Those of these rows in which no target is missing.
+pub(crate) fn rows_with_targets(
+    table: &Table,
+    targets: &[String],
+    rows: Vec<usize>,
+) -> Result<Vec<usize>> {
+    let columns = targets.iter().map(|name| table.column(name));
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+    let is_known = |&row: &usize| !columns.iter().any(|column| column.is_missing(row));
+    Ok(rows.into_iter().filter(is_known).collect())
 }
 
 /// Continues the hash `others` with more rows.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::DeviceName;
 use super::prior::PriorName;
-use super::value::SettingValue;
+use super::value::{Kind, SettingValue};
 
 /// Defines an enumeration whose values have names in settings and on command lines, perhaps those of another one with the
 /// same values.
@@ -189,7 +189,8 @@ choices! {
     MissingName {
         /// Stop with an error.
         Refuse = "refuse",
-        /// Replace by the mean of the column, or its most frequent category.
+        /// Replace by the mean of the column, or its most frequent category, and add a feature that says where, if at least five
+        /// training rows lack the value. Rows without a value to predict are left out.
         Impute = "impute",
         /// Leave the row out of training, scores and predictions.
         Drop = "drop",
@@ -482,8 +483,12 @@ impl SettingValue for NetworkShape {}
 impl SettingValue for NoisePrecision {}
 impl SettingValue for PriorName {}
 impl SettingValue for PriorPrecision {}
-impl SettingValue for TargetColumns {}
-impl SettingValue for Words {}
+impl SettingValue for TargetColumns {
+    const KIND: Kind = Kind::List;
+}
+impl SettingValue for Words {
+    const KIND: Kind = Kind::List;
+}
 
 #[cfg(test)]
 mod tests {

@@ -44,12 +44,12 @@ settings! {
         /// Whether the first row names the columns.
         header: HeaderName = HeaderName::Detect;
         /// Treatment of missing values.
-        missing: MissingName = MissingName::Refuse;
+        missing: MissingName = MissingName::Impute;
         /// Values that count as missing, in addition to an empty cell, separated by commas.
         [allows_hyphens: true]
         na_values: Words = na_values();
         /// Treatment of categories that do not occur in the training rows.
-        unseen: UnseenName = UnseenName::Refuse;
+        unseen: UnseenName = UnseenName::Zeros;
         /// What is predicted of a number.
         target_scale: TargetScaleName = TargetScaleName::Auto;
         /// Do not standardise numeric columns and targets to mean 0 and variance 1.
