@@ -62,7 +62,9 @@ pub(crate) struct Moment(DateTime);
 impl Moment {
     /// Days since the beginning of 1970.
     pub(crate) fn days(self) -> f64 {
-        let since = self.0.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
+        let since = self
+            .0
+            .duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
         since.as_secs_f64() / 86_400.0
     }
 
@@ -84,7 +86,13 @@ impl Moment {
 
 /// The names of the days of a week.
 pub(crate) const WEEKDAYS: [&str; 7] = [
-    "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
 ];
 
 /// The date of a number of days since the beginning of 1970.
@@ -106,7 +114,10 @@ mod tests {
         use DateOrder::{DayMonthYear, MonthDayYear, YearMonthDay};
         for (texts, order) in [
             (&["2024-03-01", "1999-12-31"][..], Some(YearMonthDay)),
-            (&["2024-03-01T10:00:00", "2024-03-01 08:30"], Some(YearMonthDay)),
+            (
+                &["2024-03-01T10:00:00", "2024-03-01 08:30"],
+                Some(YearMonthDay),
+            ),
             (&["01.03.2024", "1.3.2024 8:00"], Some(DayMonthYear)),
             (&["03/01/2024", "1/2/2024"], Some(MonthDayYear)),
             (&["03/01/2024", "31/01/2024"], Some(DayMonthYear)),

@@ -42,8 +42,11 @@ impl DecimalMark {
             if !number.starts_with(|first: char| first.is_ascii_digit() || first == self.mark()) {
                 return None;
             }
-            let is_certain = amount.len() < bare.len() || self.other().mark() == char::from(delimiter);
-            let value = self.plain(number).or_else(|| self.grouped(number, is_certain));
+            let is_certain =
+                amount.len() < bare.len() || self.other().mark() == char::from(delimiter);
+            let value = self
+                .plain(number)
+                .or_else(|| self.grouped(number, is_certain));
             Some(sign * value?)
         })
     }
@@ -61,7 +64,9 @@ impl DecimalMark {
         let is_whole = (1..=3).contains(&first.len())
             && !first.starts_with('0')
             && is_number(first)
-            && groups.iter().all(|group| group.len() == 3 && is_number(group));
+            && groups
+                .iter()
+                .all(|group| group.len() == 3 && is_number(group));
         let is_clear = is_certain || fraction.is_some() || groups.len() > 1;
         if !(is_whole && is_clear && is_number(fraction.unwrap_or_default())) {
             return None;

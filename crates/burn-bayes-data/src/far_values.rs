@@ -60,9 +60,7 @@ impl FeaturePlan {
             Code::Number { numbers } => {
                 let value = column.number(row)?;
                 let Numbers { least, most, .. } = *numbers;
-                numbers
-                    .is_far(value)
-                    .then(|| outside(value, [least, most]))
+                numbers.is_far(value).then(|| outside(value, [least, most]))
             }
             Code::Date { order, days, .. } => {
                 let value = order.moment(column.category(row)?)?.days();
@@ -92,7 +90,11 @@ fn outside<T: fmt::Display>(value: T, [least, most]: [T; 2]) -> String {
 
 impl fmt::Display for FarValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: its prediction is a guess", self.place, self.finding)?;
+        write!(
+            f,
+            "{}: {}: its prediction is a guess",
+            self.place, self.finding
+        )?;
         match self.count {
             1 => Ok(()),
             2 => f.write_str(", as is that of another row"),

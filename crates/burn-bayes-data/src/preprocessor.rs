@@ -568,13 +568,17 @@ impl FeaturePlan {
             Code::OneHot { levels, imputed } => {
                 let found = match column.category(row) {
                     None if self.says_missing => None,
-                    category => self.level(category.unwrap_or(imputed), levels, policies, &place)?,
+                    category => {
+                        self.level(category.unwrap_or(imputed), levels, policies, &place)?
+                    }
                 };
                 values.extend((0..levels.len()).map(|place| f64::from(found == Some(place))));
             }
             Code::Date { order, days, parts } => match column.category(row) {
                 Some(text) => {
-                    let moment = order.moment(text).ok_or_else(|| not_a_date(text, place()))?;
+                    let moment = order
+                        .moment(text)
+                        .ok_or_else(|| not_a_date(text, place()))?;
                     values.push(days.scale.apply_at(moment.days(), place)?);
                     parts.push(moment, values);
                 }

@@ -215,9 +215,8 @@ impl PreprocessorFit {
                     Seen::Categories(counts) => {
                         if let Some(category) = column.category(row) {
                             let most = self.config.max_categories;
-                            count(counts, category, most).map_err(|found| {
-                                too_many_categories(place(), name, &found)
-                            })?;
+                            count(counts, category, most)
+                                .map_err(|found| too_many_categories(place(), name, &found))?;
                         }
                     }
                 }
@@ -466,7 +465,8 @@ fn count(counts: &mut BTreeMap<String, usize>, category: &str, most: usize) -> R
 /// The error of a feature with too many categories.
 fn too_many_categories(place: Place, name: &str, found: &str) -> DataError {
     let leave_out = leave_out(name);
-    let cure = format!("if it contains names or identifiers, {leave_out}; otherwise raise the limit");
+    let cure =
+        format!("if it contains names or identifiers, {leave_out}; otherwise raise the limit");
     DataError::data(place, found, MOST_LEVELS, &cure)
 }
 

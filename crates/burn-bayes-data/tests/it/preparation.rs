@@ -465,8 +465,18 @@ fn dates_and_categories_far_from_the_training_rows_are_named() {
     let far = preprocessor.far_values(&new, 0..3).unwrap();
     let messages: Vec<String> = far.iter().map(ToString::to_string).collect();
     for (message, parts) in messages.iter().zip([
-        ["`day`", "2024-02-01 is far", "2024-01-01 to 2024-01-21", "another row"],
-        ["`town`", "line 2", "`Bonn` is in no training row", "a guess"],
+        [
+            "`day`",
+            "2024-02-01 is far",
+            "2024-01-01 to 2024-01-21",
+            "another row",
+        ],
+        [
+            "`town`",
+            "line 2",
+            "`Bonn` is in no training row",
+            "a guess",
+        ],
     ]) {
         for part in parts {
             assert!(message.contains(part), "{part}: {message}");
@@ -492,10 +502,17 @@ fn a_date_is_a_time_and_its_places_in_the_year_the_week_and_the_day() {
     let text = "day\n2022-01-01\n";
     let new = read(text, preprocessor.csv_options(CsvOptions::default())).unwrap();
     let error = preprocessor.features(&new, 0..1).unwrap_err();
-    assert!(error.to_string().contains("`2022-01-01`, expected a date"), "{error}");
+    assert!(
+        error.to_string().contains("`2022-01-01`, expected a date"),
+        "{error}"
+    );
 
-    let (preprocessor, table) =
-        fitted(&["2022-01-01 06:00", "2023-01-01 12:00", "2022-07-02 06:00", "2023-01-02"]);
+    let (preprocessor, table) = fitted(&[
+        "2022-01-01 06:00",
+        "2023-01-01 12:00",
+        "2022-07-02 06:00",
+        "2023-01-02",
+    ]);
     let names = preprocessor.feature_names();
     assert_eq!(names.len(), 1 + 2 + 7 + 2);
     assert_eq!(names[1], "day: sine of the season");
@@ -523,13 +540,22 @@ fn a_feature_says_where_values_are_missing() {
         0 => format!("{row},red,{row}\n"),
         _ => format!(",,{row}\n"),
     });
-    let text = format!("size,colour,price\n{}12,blue,12\n", rows.collect::<String>());
+    let text = format!(
+        "size,colour,price\n{}12,blue,12\n",
+        rows.collect::<String>()
+    );
     let table = read(&text, CsvOptions::default()).unwrap();
     let config = config().with_missing(MissingPolicy::Impute);
     let preprocessor = Preprocessor::fit(&config, &table, 0..13).unwrap();
     assert_eq!(
         preprocessor.feature_names(),
-        ["size", "size is missing", "colour=blue", "colour=red", "colour is missing"]
+        [
+            "size",
+            "size is missing",
+            "colour=blue",
+            "colour=red",
+            "colour is missing"
+        ]
     );
     let values = preprocessor.features(&table, 0..2).unwrap();
     assert_eq!(values.row(0)[1..], [0.0, 0.0, 1.0, 0.0]);

@@ -75,7 +75,8 @@ impl KnownRows {
             MissingName::Drop => complete_rows(&table, &of_run),
             MissingName::Refuse => (0..table.rows()).collect(),
             MissingName::Impute => {
-                let targets: Vec<String> = run.preprocessor.target_names().map(String::from).collect();
+                let targets: Vec<String> =
+                    run.preprocessor.target_names().map(String::from).collect();
                 rows_with_targets(&table, &targets, (0..table.rows()).collect())?
             }
         };

@@ -39,7 +39,9 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
                 false => "have none, which is imputed (`--missing` says how)",
             };
             if missing > 0 {
-                warnings.push(format!("{path}, column `{name}`: {missing} of {rows} rows {what}"));
+                warnings.push(format!(
+                    "{path}, column `{name}`: {missing} of {rows} rows {what}"
+                ));
             }
         }
     }
