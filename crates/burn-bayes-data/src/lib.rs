@@ -88,6 +88,8 @@ pub use preprocessor_fit::PreprocessorFit;
 pub use scale::{ColumnScale, Scaler, Scaling};
 #[doc(hidden)]
 pub use source::{persist, temporary_beside};
-pub use split::{KFold, Split, partition, stratified_partition};
+pub use split::{
+    KFold, Split, grouped_partition, latest_partition, partition, stratified_partition,
+};
 pub use suspicion::{Suspicion, suspicions};
 pub use table::{Column, ColumnKind, Table};

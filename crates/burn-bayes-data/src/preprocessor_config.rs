@@ -29,7 +29,8 @@ pub enum MissingPolicy {
     #[default]
     Refuse,
     /// Replace by the mean of a column of numbers or dates, or the most frequent category. If at least five training rows lack
-    /// a value of the column, a further feature says whether it is missing; categories are then all zero.
+    /// a value of the column, a further feature says whether it is missing; categories are then all zero. A column
+    /// without any value in the training rows has no feature.
     Impute,
 }
 

@@ -78,6 +78,18 @@ struct Feature {
     missing: usize,
 }
 
+impl Feature {
+    /// Whether there was no value.
+    fn is_empty(&self) -> bool {
+        let has_dates = self.dates.as_ref().is_some_and(|dates| dates.days.count() > 0);
+        !has_dates
+            && match &self.seen {
+                Seen::Numbers(spread) => spread.count() == 0,
+                Seen::Categories(counts) => counts.is_empty(),
+            }
+    }
+}
+
 /// The statistics of a column.
 #[derive(Debug, Clone)]
 enum Seen {
@@ -263,7 +275,11 @@ impl PreprocessorFit {
                 most,
             })
         };
-        let features = columns.features.into_iter().map(|feature| {
+        let features = columns.features.into_iter();
+        let features = features.filter(|feature| {
+            self.config.missing == MissingPolicy::Refuse || !feature.is_empty()
+        });
+        let features = features.map(|feature| {
             let Feature {
                 name,
                 seen,
@@ -287,7 +303,11 @@ impl PreprocessorFit {
                 code,
             })
         });
-        let features = features.collect::<Result<_, DataError>>()?;
+        let features = features.collect::<Result<Vec<_>, DataError>>()?;
+        if features.is_empty() {
+            let (place, cure) = (columns.source.clone(), "check that the file is the right one");
+            return Err(DataError::data(place, "no feature with a value", "at least one", cure));
+        }
         Ok(Preprocessor::new(&self.config, features, targets))
     }
 }

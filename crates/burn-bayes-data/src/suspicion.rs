@@ -6,8 +6,12 @@
 //!   dense that random numbers from their range R would repeat: the expected number of equal pairs,
 //!   n(n − 1)/2R, is at least 10. Fractions are naturally unique, and never suspicious.
 //! - **Text**: the number of distinct texts is more than half of the number of rows, unless all are dates.
+//! - **Constants**: all rows have one value.
+//! - **Leaks**: a correlation with a numeric target, of values or ranks, of at least .9999; or every value of a column has
+//!   one class of a categorical target, and at least ten rows on average.
 //! - **Outliers**: a cell is more than 10⁶ standard deviations of all others away from their mean.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::dates::DateOrder;
@@ -20,6 +24,10 @@ const FEWEST_ROWS: usize = 20;
 const EXPECTED_PAIRS: f64 = 10.0;
 /// Maximum distance from the mean of all others, in standard deviations.
 const FARTHEST: f64 = 1e6;
+/// The correlation from which a column states the target.
+const STATED: f64 = 0.9999;
+/// Fewer rows of each value may have one class by chance.
+const ROWS_OF_VALUE: usize = 10;
 /// A standard deviation below this fraction of the mean is rounding error.
 const ROUNDING: f64 = 1e-9;
 
@@ -70,12 +78,18 @@ pub fn suspicions(table: &Table, targets: &[impl AsRef<str>]) -> Vec<Suspicion> 
     let features: Vec<_> = columns.filter(|column| !is_target(column.name())).collect();
     // The only feature cannot be left out.
     let may_be_left_out = features.len() > 1;
-    let of = |column: &&Column| match column.kind() {
-        ColumnKind::Number => {
-            let identifier = may_be_left_out.then(|| identifier(table, column)).flatten();
-            [identifier, lone_cell(table, column)]
-        }
-        ColumnKind::Category => [text(table, column).filter(|_| may_be_left_out), None],
+    let known = table.columns().iter();
+    let known: Vec<_> = known.filter(|column| is_target(column.name())).collect();
+    let of = |column: &&Column| {
+        let useless = may_be_left_out.then(|| {
+            let leak = || known.iter().find_map(|target| leak(table, column, target));
+            let of_kind = || match column.kind() {
+                ColumnKind::Number => identifier(table, column),
+                ColumnKind::Category => text(table, column),
+            };
+            constant(table, column).or_else(leak).or_else(of_kind)
+        });
+        [useless.flatten(), lone_cell(table, column)]
     };
     features.iter().flat_map(of).flatten().collect()
 }
@@ -83,6 +97,81 @@ pub fn suspicions(table: &Table, targets: &[impl AsRef<str>]) -> Vec<Suspicion> 
 /// The advice to leave out a column.
 pub(crate) fn leave_out(column: &str) -> String {
     format!("leave the column out (`--ignore {column}`)")
+}
+
+/// Finds a column with a single value.
+fn constant(table: &Table, column: &Column) -> Option<Suspicion> {
+    let rows = column.present_rows();
+    let groups = column.groups();
+    let is_equal = groups.iter().all(|group| *group == groups[0]);
+    (rows >= FEWEST_ROWS && rows == column.len() && is_equal).then(|| Suspicion {
+        place: table.whole().column(column.name()),
+        finding: "every row has the same value, which says nothing about the target".into(),
+        cure: leave_out(column.name()),
+    })
+}
+
+/// Finds a column that states the target: numbers that are nearly a linear function of it, or whose order is nearly that of
+/// it, and values that come with a single class each.
+fn leak(table: &Table, column: &Column, target: &Column) -> Option<Suspicion> {
+    let how = match (column.kind(), target.kind()) {
+        (ColumnKind::Number, ColumnKind::Number) => {
+            let rows = (0..column.len())
+                .filter_map(|row| Some([column.number(row)?, target.number(row)?]));
+            let pairs: Vec<[f64; 2]> = rows.collect();
+            let [ranks, of_target] = [0, 1].map(|place| {
+                let mut order: Vec<usize> = (0..pairs.len()).collect();
+                order.sort_by(|&one, &other| pairs[one][place].total_cmp(&pairs[other][place]));
+                let mut ranks = vec![0.0; pairs.len()];
+                for (rank, &row) in order.iter().enumerate() {
+                    ranks[row] = rank as f64;
+                }
+                ranks
+            });
+            let ranked = ranks.into_iter().zip(of_target).map(<[f64; 2]>::from);
+            let found = correlation(&pairs).max(correlation(&ranked.collect::<Vec<_>>()));
+            let is_leak = pairs.len() >= FEWEST_ROWS && found >= STATED;
+            is_leak.then(|| format!("(correlation {found:.5})"))
+        }
+        (_, ColumnKind::Category) => {
+            let (values, classes) = (column.groups(), target.groups());
+            let mut of_value = BTreeMap::new();
+            let pairs = values.iter().zip(&classes);
+            let is_single = pairs
+                .clone()
+                .all(|(value, class)| of_value.entry(value).or_insert(class) == &class);
+            let is_few = ROWS_OF_VALUE * of_value.len() <= values.len();
+            let is_varied = classes.iter().any(|class| *class != classes[0]);
+            (is_single && is_few && is_varied && values.len() >= FEWEST_ROWS)
+                .then(|| "(each of its values comes with one class)".into())
+        }
+        _ => None,
+    }?;
+    Some(Suspicion {
+        place: table.whole().column(column.name()),
+        finding: format!("it states the target `{}` {how}", target.name()),
+        cure: format!(
+            "if it is not known before the target is, {}",
+            leave_out(column.name())
+        ),
+    })
+}
+
+/// The absolute value of the correlation of pairs of numbers; 0 if one does not vary.
+fn correlation(pairs: &[[f64; 2]]) -> f64 {
+    let count = pairs.len() as f64;
+    let mean = |place: usize| pairs.iter().map(|pair| pair[place]).sum::<f64>() / count;
+    let means = [mean(0), mean(1)];
+    let product = |one: usize, other: usize| -> f64 {
+        let centred = |pair: &[f64; 2], place: usize| pair[place] - means[place];
+        let products = pairs.iter().map(|pair| centred(pair, one) * centred(pair, other));
+        products.sum()
+    };
+    let scale = (product(0, 0) * product(1, 1)).sqrt();
+    match scale > 0.0 {
+        true => (product(0, 1) / scale).abs(),
+        false => 0.0,
+    }
 }
 
 /// Finds a column of row numbers or identifiers.
@@ -173,7 +262,7 @@ mod tests {
     /// The findings in a column next to another feature.
     fn found(column: Column) -> Vec<String> {
         let rows = column.len();
-        let other = Column::numbers("other", vec![0.5; rows]);
+        let other = Column::numbers("other", (0..rows).map(|row| (row % 2) as f64).collect());
         let table = Table::new(vec![column, other]).unwrap();
         let found = suspicions(&table, &["target"]);
         found.iter().map(ToString::to_string).collect()
@@ -220,6 +309,45 @@ mod tests {
         let table = Table::new(vec![column("x"), column("y")]).unwrap();
         assert!(suspicions(&table, &["y"]).is_empty());
         assert_eq!(suspicions(&table, &["z"]).len(), 2);
+    }
+
+    #[test]
+    fn a_column_that_states_the_target_is_found() {
+        let found = |feature: Column, target: Column| {
+            let other = Column::numbers("other", (0..60).map(|row| f64::from(row % 7)).collect());
+            let table = Table::new(vec![feature, other, target]).unwrap();
+            let found = suspicions(&table, &["y"]);
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let waves = |row: i32| (0.7 * f64::from(row)).sin() + 0.01 * f64::from(row);
+        let numbers = |name: &str, value: &dyn Fn(i32) -> f64| {
+            Column::numbers(name, (0..60).map(value).collect())
+        };
+        let texts = |name: &str, value: &dyn Fn(i32) -> &'static str| {
+            Column::categories(name, (0..60).map(|row| Some(value(row))))
+        };
+        let side = |row: i32| if row % 5 < 2 { "yes" } else { "no" };
+        for (feature, target) in [
+            (numbers("x", &|row| 3.0 - 2.0 * waves(row)), numbers("y", &waves)),
+            (numbers("x", &|row| waves(row).exp()), numbers("y", &waves)),
+            (numbers("x", &|row| f64::from(row % 5)), texts("y", &side)),
+            (texts("x", &|row| ["a", "b", "c", "d", "e"][row as usize % 5]), texts("y", &side)),
+        ] {
+            let found = found(feature, target);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].contains("states the target `y`"), "{found:?}");
+            assert!(found[0].contains("`--ignore x`"), "{found:?}");
+        }
+        for (feature, target) in [
+            (numbers("x", &|row| waves(row) + 0.05 * waves(3 * row)), numbers("y", &waves)),
+            (numbers("x", &|row| f64::from(row % 4)), texts("y", &side)),
+            (numbers("x", &waves), texts("y", &side)),
+            (numbers("x", &waves), texts("y", &|_| "yes")),
+        ] {
+            assert_eq!(found(feature, target), Vec::<String>::new());
+        }
+        let constant = found(numbers("x", &|_| 7.0), numbers("y", &waves));
+        assert!(constant[0].contains("same value"), "{constant:?}");
     }
 
     #[test]

@@ -408,15 +408,32 @@ pub struct Words(pub Vec<String>);
 impl FromStr for Words {
     type Err = Infallible;
 
+    /// Words in double quotes may contain commas.
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        let words = text.split(',').map(|word| word.trim().to_string());
-        Ok(Self(words.filter(|word| !word.is_empty()).collect()))
+        let mut is_quoted = false;
+        let words = text.split(|character| {
+            is_quoted ^= character == '"';
+            character == ',' && !is_quoted
+        });
+        let bare = |word: &str| {
+            let word = word.trim();
+            let quoted = word.strip_prefix('"').and_then(|word| word.strip_suffix('"'));
+            quoted.unwrap_or(word).to_string()
+        };
+        Ok(Self(words.map(bare).filter(|word| !word.is_empty()).collect()))
     }
 }
 
 impl fmt::Display for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join(","))
+        for (place, word) in self.0.iter().enumerate() {
+            let comma = if place > 0 { "," } else { "" };
+            match word.contains(',') {
+                true => write!(f, "{comma}\"{word}\"")?,
+                false => write!(f, "{comma}{word}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -450,7 +467,7 @@ impl FromStr for TargetColumns {
 
 impl fmt::Display for TargetColumns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.names().join(","))
+        Words(self.names().to_vec()).fmt(f)
     }
 }
 
@@ -507,6 +524,20 @@ mod tests {
         }
         for text in ["learned", "learned-per-layer", "0.25"] {
             assert_eq!(text.parse::<PriorPrecision>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn words_in_quotes_may_contain_commas() {
+        for (text, words) in [
+            ("a,b", &["a", "b"][..]),
+            (" a , ,b,", &["a", "b"]),
+            ("\"size, m²\",b", &["size, m²", "b"]),
+            ("a\"b", &["a\"b"]),
+        ] {
+            let found: Words = text.parse().unwrap();
+            assert_eq!(found.0, words, "{text}");
+            assert_eq!(found.to_string().parse(), Ok(found));
         }
     }
 
