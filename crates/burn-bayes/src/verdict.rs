@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | predictions | d_i, the NLL of validation row i under the average of the draws minus that under the mean's network | d̄ > 2 s/√n, and .005 nats |
 //! | predictions of classes | the NLL of the average, and the entropy of the classes of these rows | the first is larger, by 2 s/√n |
+//! | predictions of numbers by [`Fit`](crate::Fit) | the NLL of the average, and of a Gaussian with mean and variance of the training targets | the same |
 //! | draws | N (E_q L − L*), with the loss L per training row and the least loss L* | more than ½ N (L₀ − L*), or than D/2 |
 //! | posterior | [`KlGap::nats`] with two standard errors added | more than [`CONVERGED`] nats per weight |
 //! | samples | R̂ of the predictions of their chains | a median above 1.2 |
@@ -105,10 +106,13 @@ pub struct ValidationComparison {
     pub reference: Reference,
     /// The negative log-likelihood under the average of the draws minus that under the reference.
     pub difference: PairedDifference,
-    /// That under the average of the draws, for classes.
+    /// That under the average of the draws.
     loss: PairedDifference,
     /// The number of rows of each class.
     classes: Vec<u64>,
+    /// The mean negative log-likelihood of numbers under a Gaussian with the mean and variance of the training targets, if it is
+    /// known.
+    constant: Option<f64>,
 }
 
 impl ValidationComparison {
@@ -119,7 +123,13 @@ impl ValidationComparison {
             difference: PairedDifference::default(),
             loss: PairedDifference::default(),
             classes: Vec::new(),
+            constant: None,
         }
+    }
+
+    /// The same with the mean negative log-likelihood of the rows under a constant prediction of numbers.
+    pub(crate) fn with_constant(self, constant: Option<f64>) -> Self {
+        Self { constant, ..self }
     }
 
     /// Adds the rows of a batch, from its average over draws and the output of the reference, if these have losses of rows.
@@ -134,7 +144,7 @@ impl ValidationComparison {
         if let Some(classes) = classes {
             let classes = classes.into_data();
             let classes = classes.iter::<i64>();
-            self.add_classes(&average, classes.filter_map(|class| class.try_into().ok()));
+            self.add_classes(classes.filter_map(|class| class.try_into().ok()));
         }
     }
 
@@ -143,15 +153,11 @@ impl ValidationComparison {
         let differences = average.iter().zip(reference);
         self.difference
             .add(differences.map(|(one, other)| one - other));
+        self.loss.add(average.iter().copied());
     }
 
-    /// Adds the losses under the average, and the classes, of rows.
-    pub(crate) fn add_classes(
-        &mut self,
-        average: &[f64],
-        classes: impl IntoIterator<Item = usize>,
-    ) {
-        self.loss.add(average.iter().copied());
+    /// Adds the classes of rows.
+    pub(crate) fn add_classes(&mut self, classes: impl IntoIterator<Item = usize>) {
         for class in classes {
             if class >= self.classes.len() {
                 self.classes.resize(class + 1, 0);
@@ -160,10 +166,10 @@ impl ValidationComparison {
         }
     }
 
-    /// By how much the predictions of classes are worse than the frequencies of the classes, in nats per row, if they
-    /// are.
+    /// By how much the predictions are worse than the frequencies of the classes, or a Gaussian that is the same for all rows, in
+    /// nats per row, if they are.
     fn worse_than_constant(&self) -> Option<f64> {
-        let constant = entropy(&self.classes)?;
+        let constant = entropy(&self.classes).or(self.constant)?;
         let excess = self.loss.mean() - constant;
         let limit = (CERTAIN * self.loss.standard_error()).at_least(NEGLIGIBLE);
         let is_fine = self.loss.rows() < FEWEST_ROWS || excess <= limit;
@@ -191,9 +197,15 @@ impl ValidationComparison {
             )
         });
         let constant = self.worse_than_constant().map(|excess| {
+            let (constant, cure) = match self.constant {
+                None => ("the frequencies of the classes", ""),
+                Some(_) => (
+                    "a constant with the mean and the variance of the training targets",
+                    ": inputs and targets should have means near 0 and deviations near 1, which the prior expects; or train longer",
+                ),
+            };
             format!(
-                "on {rows} validation rows the average over draws is worse than the frequencies of the classes, by \
-                 {excess:.3} nats per row"
+                "on {rows} validation rows the average over draws is worse than {constant}, by {excess:.3} nats per row{cure}"
             )
         });
         worse.into_iter().chain(constant).collect()
@@ -498,7 +510,7 @@ mod tests {
         let mut validation = ValidationComparison::new(7, Reference::Mean);
         let (average, mean) = ([2.3; 20], [0.05; 20]);
         validation.add(&average, &mean);
-        validation.add_classes(&average, (0..20).map(|row| row % 2));
+        validation.add_classes((0..20).map(|row| row % 2));
         let unfinished = Verdict {
             is_unfinished: true,
             validation: Some(validation),
@@ -516,5 +528,12 @@ mod tests {
             assert!(problem.contains(part), "{problem}");
         }
         assert_eq!(problems.len(), 4);
+
+        let mut validation = ValidationComparison::new(7, Reference::FirstDraw);
+        validation.add(&[1.5; 20], &[1.6; 20]);
+        assert!(validation.problems().is_empty());
+        assert!(validation.clone().with_constant(Some(1.6)).problems().is_empty());
+        let problems = validation.with_constant(Some(1.4)).problems();
+        assert!(problems[0].contains("worse than a constant"), "{problems:?}");
     }
 }

@@ -7,7 +7,7 @@ use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::train::InferenceStep;
 use burn_bayes_graph::Layout;
 
-use super::fit::{Fit, ROWS_AT_ONCE, first_precisions, shown};
+use super::fit::{Fit, ROWS_AT_ONCE, constant_nll, first_precisions, shown};
 use super::fitted::Fitted;
 use super::rows::Rows;
 use super::{Inputs, LOG_VARIANCE, Supervised};
@@ -96,6 +96,7 @@ impl Fit<Auto> {
         let device = model.devices().into_iter().next().unwrap_or_default();
         let rows = Rows::new(data, &device)?;
         let (held_out, training) = self.split(&rows)?;
+        let constant = constant_nll(&model.likelihood, &rows, [&training, &held_out]);
         let most = MOST_BUDGETS * SamplingConfig::multiplications(budget);
         let of_all = |of_step: f64| of_step * SamplingConfig::new().all_steps() as f64;
         // Every weight has at least one multiplication with every row.
@@ -118,8 +119,9 @@ impl Fit<Auto> {
                 let compared = rows.select(&some).0;
                 let (posterior, agreement) = self.sample(sampling, &model, &compared, most)?;
                 let predictor = Predictor::restore(model, posterior)?;
+                let validation = validated(&predictor, &rows, &held_out)?;
                 let verdict = Verdict {
-                    validation: validated(&predictor, &rows, &held_out)?,
+                    validation: validation.map(|found| found.with_constant(constant)),
                     agreement,
                     ..Verdict::default()
                 };

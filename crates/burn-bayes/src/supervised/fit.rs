@@ -5,6 +5,7 @@
 //! rows underestimate the noise.)
 
 use std::any::Any;
+use std::f64::consts::TAU;
 use std::io::{IsTerminal, Write, stderr};
 use std::ops::ControlFlow;
 
@@ -249,6 +250,7 @@ impl<C: MethodConfig> Fit<C> {
             ("epochs", self.epochs.unwrap_or(1)),
         ])?;
         let (held_out, training) = self.split(rows)?;
+        let constant = constant_nll(&model.likelihood, rows, [&training, &held_out]);
         let model = match self.learns_noise {
             true => with_first_noise(model, rows.select(&held_out).1)?,
             false => model,
@@ -279,7 +281,9 @@ impl<C: MethodConfig> Fit<C> {
         let run = trainer.run(&batches, &mut watched)?;
         watched.end_progress();
         let bayesian = run.trainer.into_model();
-        let verdict = run.verdict.unwrap_or_default();
+        let mut verdict = run.verdict.unwrap_or_default();
+        let validation = verdict.validation.take();
+        verdict.validation = validation.map(|found| found.with_constant(constant));
         let verdict = with_kl_gap(&config, &bayesian, batches.epoch(epochs, 0), verdict)?;
         Ok((Fitted::new(bayesian.predictor()?), verdict))
     }
@@ -321,6 +325,32 @@ pub(super) fn first_precisions<Y: Targets>(
     // Targets with noise are no classes, so the number of outputs does not matter.
     let units = unit_precisions(likelihood, &targets.columns(likelihood, 0))?;
     Ok(units.iter().map(|unit| FIRST_GUESS * unit).collect())
+}
+
+/// The mean negative log-likelihood of held-out numbers under Gaussians with the mean and variance of those of the training
+/// rows; `None` for other targets, without held-out rows, and if a target does not vary.
+pub(super) fn constant_nll<X: Inputs, Y: Targets>(
+    likelihood: &Likelihood,
+    rows: &Rows<(X, Y)>,
+    [training, held_out]: [&[usize]; 2],
+) -> Option<f64> {
+    let is_number = matches!(
+        likelihood,
+        Likelihood::Gaussian { .. }
+            | Likelihood::GaussianTargets { .. }
+            | Likelihood::HeteroscedasticGaussian
+            | Likelihood::GaussianMixture { .. }
+    );
+    if !is_number || training.len() < 2 || held_out.is_empty() {
+        return None;
+    }
+    let targets = |places: &[usize]| rows.select(places).1.columns(likelihood, 0);
+    let (training, held_out) = (targets(training), targets(held_out));
+    let mean = training.clone().mean_dim(0);
+    let variance = training.var(0);
+    let squares = (held_out - mean).square() / variance.clone();
+    let of_rows = (squares + (variance * TAU).log()).sum_dim(1).mean() * 0.5;
+    Some(of_rows.into_scalar::<f64>()).filter(|nll| nll.is_finite())
 }
 
 /// Writes progress to the standard error.

@@ -288,6 +288,21 @@ fn classes_are_sampled_and_a_group_leaves_the_rest_as_it_is() {
 }
 
 #[test]
+fn targets_in_units_that_the_prior_does_not_expect_are_told() {
+    let model = || Supervised::new(Net::new(5, 1, false, 1), Net::forward, gaussian(1.0));
+    let (x, y) = curve();
+    let data = || (x.clone(), y.clone() * 1000.0 + 5000.0);
+    let (_, sampled) = auto(0).with_learned_noise().run(model(), data()).unwrap();
+    let trained = Fit::new(VifaConfig::new()).with_progress(false);
+    let (_, trained) = trained.with_learned_noise().run(model(), data()).unwrap();
+    for verdict in [sampled, trained] {
+        assert!(verdict.is_unusable(), "{verdict}");
+        let problem = verdict.to_string();
+        assert!(problem.contains("deviations near 1"), "{problem}");
+    }
+}
+
+#[test]
 fn noise_is_sampled_whatever_the_group() {
     let model = Supervised::new(Net::new(4, 1, false, 3), Net::forward, gaussian(1.0));
     let settings =
