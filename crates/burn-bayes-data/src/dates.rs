@@ -50,7 +50,11 @@ impl DateOrder {
         }
         let [month, day] = [month, day].map(|part| part.parse::<i8>().ok());
         let date = Date::new(year.parse().ok()?, month?, day?).ok()?;
-        let time: Time = time.parse().ok()?;
+        // The hour may have one digit.
+        let hour = time.find(':')?;
+        let time: Time = format!("{time:0>width$}", width = time.len() + 2 - hour.min(2))
+            .parse()
+            .ok()?;
         Some(Moment(date.to_datetime(time)))
     }
 }

@@ -55,6 +55,8 @@ pub struct PreprocessorFit {
     targets: Vec<Seen>,
     /// The features of the first table, with the statistics of all rows.
     columns: Option<Columns>,
+    /// The number of rows so far.
+    rows: usize,
 }
 
 /// The columns of the first table.
@@ -81,7 +83,10 @@ struct Feature {
 impl Feature {
     /// Whether there was no value.
     fn is_empty(&self) -> bool {
-        let has_dates = self.dates.as_ref().is_some_and(|dates| dates.days.count() > 0);
+        let has_dates = self
+            .dates
+            .as_ref()
+            .is_some_and(|dates| dates.days.count() > 0);
         !has_dates
             && match &self.seen {
                 Seen::Numbers(spread) => spread.count() == 0,
@@ -109,8 +114,10 @@ struct Dates {
     has_times: bool,
 }
 
-/// A column with fewer missing values has no feature that says where they are.
+/// A column with fewer missing values, or a smaller share of them, has no feature that says where they are: where they are
+/// missing at random it would cost more than it tells.
 const FEWEST_MISSING: usize = 5;
+const LEAST_SHARE: f64 = 0.1;
 /// Dates of fewer days have no season, and those of fewer have no weekday.
 const YEAR: f64 = 365.0;
 const TWO_WEEKS: f64 = 14.0;
@@ -171,6 +178,7 @@ impl PreprocessorFit {
             targets: vec![target; config.target.as_slice().len()],
             config,
             columns: None,
+            rows: 0,
         }
     }
 
@@ -202,6 +210,7 @@ impl PreprocessorFit {
         let targets: Vec<&Column> = targets.collect::<Result<_, _>>()?;
         for row in rows {
             table.check_row(row)?;
+            self.rows += 1;
             for (feature, column) in features.iter_mut().zip(&columns) {
                 let name = &feature.name;
                 let place = || table.place(row).column(name);
@@ -266,6 +275,7 @@ impl PreprocessorFit {
             })
         });
         let targets = targets.collect::<Result<_, DataError>>()?;
+        let fewest = ((LEAST_SHARE * self.rows as f64).ceil() as usize).max(FEWEST_MISSING);
         let numbers = |spread: &Spread, name: &str| {
             let (least, most) = spread.range();
             Ok::<_, DataError>(Numbers {
@@ -276,9 +286,8 @@ impl PreprocessorFit {
             })
         };
         let features = columns.features.into_iter();
-        let features = features.filter(|feature| {
-            self.config.missing == MissingPolicy::Refuse || !feature.is_empty()
-        });
+        let features = features
+            .filter(|feature| self.config.missing == MissingPolicy::Refuse || !feature.is_empty());
         let features = features.map(|feature| {
             let Feature {
                 name,
@@ -299,14 +308,22 @@ impl PreprocessorFit {
             };
             Ok(FeaturePlan {
                 name,
-                says_missing: missing >= FEWEST_MISSING,
+                says_missing: missing >= fewest,
                 code,
             })
         });
         let features = features.collect::<Result<Vec<_>, DataError>>()?;
         if features.is_empty() {
-            let (place, cure) = (columns.source.clone(), "check that the file is the right one");
-            return Err(DataError::data(place, "no feature with a value", "at least one", cure));
+            let (place, cure) = (
+                columns.source.clone(),
+                "check that the file is the right one",
+            );
+            return Err(DataError::data(
+                place,
+                "no feature with a value",
+                "at least one",
+                cure,
+            ));
         }
         Ok(Preprocessor::new(&self.config, features, targets))
     }

@@ -103,7 +103,12 @@ pub(crate) fn plain<'a>(mut reader: impl Read + 'a, name: &str) -> Result<Plain<
     let other = OTHERS.iter().find(|(first, _)| visible.starts_with(first));
     if let Some((_, what)) = other {
         let cure = "save the table as CSV, which may be compressed with gzip";
-        return Err(DataError::data(Place::of(name), what, "delimited text", cure));
+        return Err(DataError::data(
+            Place::of(name),
+            what,
+            "delimited text",
+            cure,
+        ));
     }
     let whole = BufReader::new(Cursor::new(start).chain(reader));
     Ok(if is_packed {

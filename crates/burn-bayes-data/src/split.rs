@@ -137,8 +137,12 @@ impl KFold {
             order.sort_by_key(|&group| std::cmp::Reverse(groups[group].len()));
             let mut folds = vec![Vec::new(); self.folds];
             for group in order {
-                let emptiest = folds.iter_mut().min_by_key(|fold: &&mut Vec<usize>| fold.len());
-                emptiest.into_iter().for_each(|fold| fold.extend(&groups[group]));
+                let emptiest = folds
+                    .iter_mut()
+                    .min_by_key(|fold: &&mut Vec<usize>| fold.len());
+                emptiest
+                    .into_iter()
+                    .for_each(|fold| fold.extend(&groups[group]));
             }
             splits.extend((0..self.folds).map(|test| {
                 let others = folds.iter().enumerate().filter(|(fold, _)| *fold != test);
@@ -296,7 +300,11 @@ pub fn latest_partition(times: &[f64], share: f64) -> Result<Split, DataError> {
 fn check_share(share: f64) -> Result<(), DataError> {
     match share > 0.0 && share < 1.0 {
         true => Ok(()),
-        false => Err(DataError::config("share", share, "a number between 0 and 1")),
+        false => Err(DataError::config(
+            "share",
+            share,
+            "a number between 0 and 1",
+        )),
     }
 }
 
@@ -325,7 +333,10 @@ fn in_time(times: &[f64], shares: &[f64]) -> Result<Vec<Vec<usize>>, String> {
             let mut different: Vec<f64> = order.iter().map(|&row| times[row]).collect();
             different.dedup();
             let different = different.len();
-            return Err(format!("fewer parts: there are {different} different times in {} rows", times.len()));
+            return Err(format!(
+                "fewer parts: there are {different} different times in {} rows",
+                times.len()
+            ));
         }
         blocks.push(order[start..end].to_vec());
         start = end;
@@ -411,7 +422,8 @@ mod tests {
         let splits = kept.grouped_splits(&groups).unwrap();
         assert_eq!(splits.len(), 6);
         for repeat in splits.chunks(3) {
-            let mut tested: Vec<usize> = repeat.iter().flat_map(|split| split.test.clone()).collect();
+            let mut tested: Vec<usize> =
+                repeat.iter().flat_map(|split| split.test.clone()).collect();
             tested.sort_unstable();
             assert_eq!(tested, (0..60).collect::<Vec<_>>());
         }
@@ -442,12 +454,23 @@ mod tests {
         assert_eq!((split.train, split.test), (vec![0, 1, 2], vec![3]));
         assert!(latest_partition(&[1.0; 4], 0.5).is_err());
         for split in KFold::new(3).splits_in_time(&times).unwrap() {
-            let last = split.train.iter().map(|&row| times[row]).fold(0.0, f64::max);
+            let last = split
+                .train
+                .iter()
+                .map(|&row| times[row])
+                .fold(0.0, f64::max);
             assert!(split.test.iter().all(|&row| times[row] > last), "{split:?}");
         }
-        let error = KFold::new(4).splits_in_time(&[1.0, 1.0, 2.0, 2.0, 2.0]).unwrap_err();
+        let error = KFold::new(4)
+            .splits_in_time(&[1.0, 1.0, 2.0, 2.0, 2.0])
+            .unwrap_err();
         assert!(error.to_string().contains("2 different times"), "{error}");
-        assert!(KFold::new(2).with_repeats(2).splits_in_time(&times).is_err());
+        assert!(
+            KFold::new(2)
+                .with_repeats(2)
+                .splits_in_time(&times)
+                .is_err()
+        );
     }
 
     fn is_partition(split: &Split, rows: usize) -> bool {

@@ -6,7 +6,6 @@
 //!   dense that random numbers from their range R would repeat: the expected number of equal pairs,
 //!   n(n − 1)/2R, is at least 10. Fractions are naturally unique, and never suspicious.
 //! - **Text**: the number of distinct texts is more than half of the number of rows, unless all are dates.
-//! - **Constants**: all rows have one value.
 //! - **Leaks**: a correlation with a numeric target, of values or ranks, of at least .9999; or every value of a column has
 //!   one class of a categorical target, and at least ten rows on average.
 //! - **Outliers**: a cell is more than 10⁶ standard deviations of all others away from their mean.
@@ -87,7 +86,7 @@ pub fn suspicions(table: &Table, targets: &[impl AsRef<str>]) -> Vec<Suspicion> 
                 ColumnKind::Number => identifier(table, column),
                 ColumnKind::Category => text(table, column),
             };
-            constant(table, column).or_else(leak).or_else(of_kind)
+            leak().or_else(of_kind)
         });
         [useless.flatten(), lone_cell(table, column)]
     };
@@ -97,18 +96,6 @@ pub fn suspicions(table: &Table, targets: &[impl AsRef<str>]) -> Vec<Suspicion> 
 /// The advice to leave out a column.
 pub(crate) fn leave_out(column: &str) -> String {
     format!("leave the column out (`--ignore {column}`)")
-}
-
-/// Finds a column with a single value.
-fn constant(table: &Table, column: &Column) -> Option<Suspicion> {
-    let rows = column.present_rows();
-    let groups = column.groups();
-    let is_equal = groups.iter().all(|group| *group == groups[0]);
-    (rows >= FEWEST_ROWS && rows == column.len() && is_equal).then(|| Suspicion {
-        place: table.whole().column(column.name()),
-        finding: "every row has the same value, which says nothing about the target".into(),
-        cure: leave_out(column.name()),
-    })
 }
 
 /// Finds a column that states the target: numbers that are nearly a linear function of it, or whose order is nearly that of
@@ -164,7 +151,9 @@ fn correlation(pairs: &[[f64; 2]]) -> f64 {
     let means = [mean(0), mean(1)];
     let product = |one: usize, other: usize| -> f64 {
         let centred = |pair: &[f64; 2], place: usize| pair[place] - means[place];
-        let products = pairs.iter().map(|pair| centred(pair, one) * centred(pair, other));
+        let products = pairs
+            .iter()
+            .map(|pair| centred(pair, one) * centred(pair, other));
         products.sum()
     };
     let scale = (product(0, 0) * product(1, 1)).sqrt();
@@ -328,10 +317,16 @@ mod tests {
         };
         let side = |row: i32| if row % 5 < 2 { "yes" } else { "no" };
         for (feature, target) in [
-            (numbers("x", &|row| 3.0 - 2.0 * waves(row)), numbers("y", &waves)),
+            (
+                numbers("x", &|row| 3.0 - 2.0 * waves(row)),
+                numbers("y", &waves),
+            ),
             (numbers("x", &|row| waves(row).exp()), numbers("y", &waves)),
             (numbers("x", &|row| f64::from(row % 5)), texts("y", &side)),
-            (texts("x", &|row| ["a", "b", "c", "d", "e"][row as usize % 5]), texts("y", &side)),
+            (
+                texts("x", &|row| ["a", "b", "c", "d", "e"][row as usize % 5]),
+                texts("y", &side),
+            ),
         ] {
             let found = found(feature, target);
             assert_eq!(found.len(), 1, "{found:?}");
@@ -339,15 +334,16 @@ mod tests {
             assert!(found[0].contains("`--ignore x`"), "{found:?}");
         }
         for (feature, target) in [
-            (numbers("x", &|row| waves(row) + 0.05 * waves(3 * row)), numbers("y", &waves)),
+            (
+                numbers("x", &|row| waves(row) + 0.05 * waves(3 * row)),
+                numbers("y", &waves),
+            ),
             (numbers("x", &|row| f64::from(row % 4)), texts("y", &side)),
             (numbers("x", &waves), texts("y", &side)),
             (numbers("x", &waves), texts("y", &|_| "yes")),
         ] {
             assert_eq!(found(feature, target), Vec::<String>::new());
         }
-        let constant = found(numbers("x", &|_| 7.0), numbers("y", &waves));
-        assert!(constant[0].contains("same value"), "{constant:?}");
     }
 
     #[test]

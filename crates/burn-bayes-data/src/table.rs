@@ -325,11 +325,17 @@ impl Column {
     pub fn times(&self) -> Option<Vec<f64>> {
         let rows = 0..self.len();
         if self.kind() == ColumnKind::Number {
-            return Some(rows.map(|row| self.number(row).unwrap_or(f64::NAN)).collect());
+            return Some(
+                rows.map(|row| self.number(row).unwrap_or(f64::NAN))
+                    .collect(),
+            );
         }
         let order = DateOrder::of(&self.levels())?;
         let days = |text| order.moment(text).map_or(f64::NAN, Moment::days);
-        Some(rows.map(|row| self.category(row).map_or(f64::NAN, days)).collect())
+        Some(
+            rows.map(|row| self.category(row).map_or(f64::NAN, days))
+                .collect(),
+        )
     }
 
     /// The cell as a label: the category, or the shortest text of the number.

@@ -532,8 +532,17 @@ mod tests {
         let mut validation = ValidationComparison::new(7, Reference::FirstDraw);
         validation.add(&[1.5; 20], &[1.6; 20]);
         assert!(validation.problems().is_empty());
-        assert!(validation.clone().with_constant(Some(1.6)).problems().is_empty());
+        assert!(
+            validation
+                .clone()
+                .with_constant(Some(1.6))
+                .problems()
+                .is_empty()
+        );
         let problems = validation.with_constant(Some(1.4)).problems();
-        assert!(problems[0].contains("worse than a constant"), "{problems:?}");
+        assert!(
+            problems[0].contains("worse than a constant"),
+            "{problems:?}"
+        );
     }
 }

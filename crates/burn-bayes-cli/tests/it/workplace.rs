@@ -95,7 +95,10 @@ pub(crate) fn last_of_each(arguments: &str) -> Vec<&str> {
     let is_last = |place: usize| {
         let option = groups[place].first();
         let is_list = option.is_some_and(|option| ["--by", "--ignore"].contains(option));
-        is_list || groups[place + 1..].iter().all(|other| other.first() != option)
+        is_list
+            || groups[place + 1..]
+                .iter()
+                .all(|other| other.first() != option)
     };
     let kept = (0..groups.len()).filter(|&place| is_last(place));
     kept.flat_map(|place| groups[place].clone()).collect()

@@ -7,7 +7,6 @@ mod training_set;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use burn_bayes_data::{
     Column, ColumnKind, CsvReader, Dataset, Preprocessor, Table, Targets, suspicions,
@@ -15,7 +14,7 @@ use burn_bayes_data::{
 
 use strsim::levenshtein;
 
-use crate::error::{Result, TabularError};
+use crate::error::Result;
 use crate::files::hashed;
 use crate::groups::GroupRule;
 use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
@@ -36,7 +35,10 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
         others.all(|other| other != name)
     };
     let features: Vec<&str> = table.columns().iter().map(Column::name).collect();
-    let features: Vec<&str> = features.into_iter().filter(|name| is_feature(name)).collect();
+    let features: Vec<&str> = features
+        .into_iter()
+        .filter(|name| is_feature(name))
+        .collect();
     let suspicions = suspicions(table, targets);
     let suspicions: Vec<_> = suspicions
         .iter()
@@ -47,7 +49,8 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
     for column in table.columns() {
         let (name, missing) = (column.name(), rows - column.present_rows());
         let is_feature = features.contains(&name);
-        let mut warn = |finding: String| warnings.push(format!("{path}, column `{name}`: {finding}"));
+        let mut warn =
+            |finding: String| warnings.push(format!("{path}, column `{name}`: {finding}"));
         if missing > 0 && settings.missing == MissingName::Impute {
             let what = match (is_feature, targets.iter().any(|target| target == name)) {
                 (_, true) => "have no value to predict, and are left out",
@@ -64,6 +67,20 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
                 "it looks like the time of the rows; if later rows are to be predicted, hold out the latest ones (`--time {name}`)"
             ));
         }
+    }
+    let is_constant = |column: &&Column| {
+        let groups = column.groups();
+        features.contains(&column.name())
+            && column.present_rows() == rows
+            && groups.iter().all(|group| *group == groups[0])
+    };
+    let constants = table.columns().iter().filter(is_constant);
+    let constants: Vec<String> = constants.map(|column| column.name().to_string()).collect();
+    if !constants.is_empty() {
+        let names = listed(&constants);
+        warnings.push(format!(
+            "{path}: the same value in every row says nothing: {names}"
+        ));
     }
     Ok(warnings)
 }

@@ -106,12 +106,20 @@ impl Order {
         };
         let column = table.column(name)?;
         let problem = "is not a column of numbers or dates, such as 2024-03-01";
-        let times = column.times().ok_or_else(|| refused("time", format!("is `{name}`, which {problem}")))?;
+        let times = column
+            .times()
+            .ok_or_else(|| refused("time", format!("is `{name}`, which {problem}")))?;
         match times.iter().position(|time| time.is_nan()) {
             None => Ok(Self::Times(times)),
             Some(row) => {
-                let problem = format!("is `{name}`, which has no value in row {} of the data", row + 1);
-                Err(refused("time", format!("{problem}; fill it in, or leave the row out")))
+                let problem = format!(
+                    "is `{name}`, which has no value in row {} of the data",
+                    row + 1
+                );
+                Err(refused(
+                    "time",
+                    format!("{problem}; fill it in, or leave the row out"),
+                ))
             }
         }
     }
@@ -160,14 +168,15 @@ fn dealt(
             of_split(grouped_partition(&selected(&groups, rows), share, seed))?
         }
         (Order::Times(times), _) => of_split(latest_partition(&selected(&times, rows), share))?,
-        (Order::Random, Task::Regression | Task::Counts | Task::Multilabel) => partition(rows.len(), &shares, seed)
-            .map_err(|_| {
+        (Order::Random, Task::Regression | Task::Counts | Task::Multilabel) => {
+            partition(rows.len(), &shares, seed).map_err(|_| {
                 let (path, share) = (path.display(), settings.validation);
                 let count = rows.len();
                 unfit(format!(
                     "{path}: a fraction of {share} cannot be held out of {count} rows"
                 ))
-            })?,
+            })?
+        }
         (Order::Random, Task::Classification) => {
             let target = table.column(&settings.targets()?[0])?;
             refuse_rare_classes(target, rows, settings)?;

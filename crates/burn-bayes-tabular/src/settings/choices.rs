@@ -189,7 +189,7 @@ choices! {
     MissingName {
         /// Stop with an error.
         Refuse = "refuse",
-        /// Replace by the mean of the column, or its most frequent category, and add a feature that says where, if at least five
+        /// Replace by the mean of the column, or its most frequent category, and add a feature that says where, if a tenth of the
         /// training rows lack the value. Rows without a value to predict are left out.
         Impute = "impute",
         /// Leave the row out of training, scores and predictions.
@@ -417,10 +417,14 @@ impl FromStr for Words {
         });
         let bare = |word: &str| {
             let word = word.trim();
-            let quoted = word.strip_prefix('"').and_then(|word| word.strip_suffix('"'));
+            let quoted = word
+                .strip_prefix('"')
+                .and_then(|word| word.strip_suffix('"'));
             quoted.unwrap_or(word).to_string()
         };
-        Ok(Self(words.map(bare).filter(|word| !word.is_empty()).collect()))
+        Ok(Self(
+            words.map(bare).filter(|word| !word.is_empty()).collect(),
+        ))
     }
 }
 

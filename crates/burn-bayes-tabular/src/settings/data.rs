@@ -111,7 +111,10 @@ impl DataSettings {
         }
         for (field, column) in [("time", &self.time), ("group_by", &self.group_by)] {
             if let Some(name) = column.as_ref().filter(|&name| targets.contains(name)) {
-                return Err(refused(field, format!("is the target `{name}`; name another column")));
+                return Err(refused(
+                    field,
+                    format!("is the target `{name}`; name another column"),
+                ));
             }
         }
         if self.time.is_some() && self.group_by.is_some() {
