@@ -117,7 +117,7 @@ struct Dates {
 /// A column with fewer missing values, or a smaller share of them, has no feature that says where they are: where they are
 /// missing at random it would cost more than it tells.
 const FEWEST_MISSING: usize = 5;
-const LEAST_SHARE: f64 = 0.1;
+const LEAST_SHARE: f64 = 0.125;
 /// Dates of fewer days have no season, and those of fewer have no weekday.
 const YEAR: f64 = 365.0;
 const TWO_WEEKS: f64 = 14.0;

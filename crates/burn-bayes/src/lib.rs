@@ -74,5 +74,5 @@ pub mod prelude {
     #[cfg(feature = "train")]
     pub use crate::{Auto, Bayesian, Fit, Fitted, Predictor, Supervised};
     pub use crate::{BayesianConfig, SlangConfig, SwagConfig, VifaConfig};
-    pub use crate::{ExampleBatch, FactorPosterior, Posterior, Prior};
+    pub use crate::{FactorPosterior, Posterior, Prior};
 }

@@ -189,7 +189,7 @@ choices! {
     MissingName {
         /// Stop with an error.
         Refuse = "refuse",
-        /// Replace by the mean of the column, or its most frequent category, and add a feature that says where, if a tenth of the
+        /// Replace by the mean of the column, or its most frequent category, and add a feature that says where, if an eighth of the
         /// training rows lack the value. Rows without a value to predict are left out.
         Impute = "impute",
         /// Leave the row out of training, scores and predictions.

@@ -118,7 +118,7 @@ impl DataSettings {
             }
         }
         if self.time.is_some() && self.group_by.is_some() {
-            let problem = "is given together with `group_by`; rows are held out by one of them";
+            let problem = "is given together with `--group-by`; rows are held out by one of them";
             return Err(refused("time", problem));
         }
         let is_one_number =
