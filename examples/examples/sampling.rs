@@ -7,6 +7,9 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::silu;
 use burn::tensor::{Device, Distribution, Int, Tensor};
+use burn_bayes::Noise;
+use burn_bayes::laplace::ModelOutputs;
+use burn_bayes::likelihood::Prediction;
 use burn_bayes::prelude::*;
 use burn_bayes::sampling::SamplingConfig;
 use burn_bayes_examples::is_smoke;
@@ -57,11 +60,14 @@ fn main() -> burn_bayes::Result<()> {
     };
     // Four chains, which start at networks with initial weights of their own.
     let models: Vec<_> = (0..4).map(|_| model()).collect();
-    let (fitted, agreement) = config.fit(&models, (x, y))?;
-    if let Some(agreement) = agreement {
+    let samples = config.sample(&models, &[(x.clone(), y)])?;
+    if let Some(agreement) = samples.agreement(&models[0], &x)? {
         println!("{agreement}");
     }
-    let prediction = fitted.predict(Tensor::from_data([[-1.2], [0.0], [1.2], [3.0]], &device))?;
+    let predictor = Predictor::new(models[0].clone(), samples.posterior()?, Noise::new(0))?;
+    let inputs = Tensor::<2>::from_data([[-1.2], [0.0], [1.2], [3.0]], &device);
+    let outputs = predictor.map_draws(200, |model| model.forward(inputs.clone()))?;
+    let prediction = Prediction::new(model().likelihood(), Tensor::stack(outputs, 0));
     println!("mean {}", prediction.mean());
     println!("deviation {}", prediction.deviation());
     // ANCHOR_END: sample

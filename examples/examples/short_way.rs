@@ -53,16 +53,17 @@ fn first_program(file: &Path) -> burn_bayes::Result<()> {
         / 100.0;
     let noise = Tensor::random([200, 1], Distribution::Normal(0.0, 0.1), &device);
     let y = (x.clone() * 3.0).sin() + noise;
-    let epochs = if is_smoke() { 2 } else { 500 };
+    let auto = match is_smoke() {
+        true => Auto::new().with_budget(Some(0.01)),
+        false => Auto::new(),
+    };
 
     // ANCHOR: fit
     let likelihood = Likelihood::Gaussian {
         noise_precision: 1.0,
     };
     let model = Supervised::new(Net::new(&device), Net::forward, likelihood);
-    let fit = Fit::new(VifaConfig::new())
-        .with_learned_noise()
-        .with_epochs(epochs);
+    let fit = Fit::new(auto).with_learned_noise();
     let (fitted, verdict) = fit.run(model, (x, y))?;
     println!("{verdict}");
     println!("{:?}", fitted.likelihood());

@@ -26,12 +26,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Bayesian training of small networks on tabular data, with predictive uncertainty.
 #[derive(Debug, Parser)]
-#[command(
-    name = "burn-bayes",
-    version,
-    propagate_version = true,
-    args_override_self = true
-)]
+#[command(name = "burn-bayes", version, propagate_version = true)]
 struct Program {
     #[command(subcommand)]
     command: Command,

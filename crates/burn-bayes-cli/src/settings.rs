@@ -171,7 +171,9 @@ impl FromArgMatches for ConfigFlags {
         self.config = matches.get_one("config").cloned();
         self.given.clear();
         for Flag { part, setting, .. } in FLAGS.iter() {
-            let text = matches.get_one::<String>(setting.name).cloned();
+            // A list may be given in several options.
+            let texts = matches.get_many::<String>(setting.name);
+            let text = texts.map(|texts| texts.cloned().collect::<Vec<_>>().join(","));
             self.given
                 .extend(text.map(|text| (*part, setting.name, text)));
         }
@@ -207,7 +209,10 @@ impl Flag {
             .value_name(self.value.as_str())
             .help(help)
             .help_heading(part.heading())
-            .action(ArgAction::Set)
+            .action(match setting.kind {
+                Kind::List => ArgAction::Append,
+                _ => ArgAction::Set,
+            })
             .allow_negative_numbers(true)
             .allow_hyphen_values(setting.allows_hyphens);
         let option = match setting.alias {
@@ -220,7 +225,7 @@ impl Flag {
                 .num_args(0..=1)
                 .default_missing_value("true")
                 .value_parser(PossibleValuesParser::new(["true", "false"])),
-            Kind::Text => option.value_parser(move |text: &str| {
+            Kind::Text | Kind::List => option.value_parser(move |text: &str| {
                 part.set(&mut Config::default(), name, text)
                     .map(|()| text.to_string())
             }),
@@ -293,7 +298,7 @@ where
 {
     let choices = match T::KIND {
         Kind::Choice(choices) => choices,
-        Kind::Text | Kind::Switch => &[],
+        Kind::Text | Kind::List | Kind::Switch => &[],
     };
     PossibleValuesParser::new(named(choices)).try_map(|text| text.parse().map_err(wrong::<T>))
 }

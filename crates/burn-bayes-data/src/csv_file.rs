@@ -108,6 +108,7 @@ impl<'a> CsvReader<'a> {
 
     fn from_plain(reader: Plain<'a>, name: &str, options: CsvOptions) -> Result<Self, DataError> {
         let mut records = Records::new(reader, name, &options)?;
+        let options = options.with_delimiter(records.delimiter());
         let first = records.next()?.ok_or_else(|| DataError::no_rows(name))?;
         let first_cells = records.cells(&first)?;
         let has_header = match options.header {
@@ -331,7 +332,7 @@ fn kind_of(
         };
         match text_of(bytes) {
             Some(cell) if options.is_missing(cell) => {}
-            Some(cell) if options.decimal.number(cell).is_some() => numbers += 1,
+            Some(cell) if options.number(cell).is_some() => numbers += 1,
             Some(cell) if options.decimal.is_number_with_other(cell) => {
                 with_other_mark += 1;
                 first.get_or_insert_with(|| (row.line(), cell.to_string()));

@@ -170,9 +170,14 @@ impl CsvOptions {
         }
     }
 
+    /// A cell as a number; the delimiter is that of the text.
+    pub(crate) fn number(&self, cell: &str) -> Option<f64> {
+        self.decimal.number(cell, self.delimiter.unwrap_or(b','))
+    }
+
     /// Whether `cell` is a number with either decimal separator.
     pub(crate) fn reads_as_number(&self, cell: &str) -> bool {
-        self.decimal.number(cell).is_some() || self.decimal.is_number_with_other(cell)
+        self.number(cell).is_some() || self.decimal.is_number_with_other(cell)
     }
 
     /// Whether `cell` is a missing value.

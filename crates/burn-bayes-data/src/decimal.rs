@@ -13,27 +13,84 @@ pub enum DecimalMark {
     Comma,
 }
 
+/// Signs of currencies, before or after an amount.
+const CURRENCIES: [char; 6] = ['$', '€', '£', '¥', '₹', '₩'];
+
 impl DecimalMark {
-    /// Parses a cell as a number.
-    pub(crate) fn number(self, cell: &str) -> Option<f64> {
+    /// Parses a cell as a number without anything else in it.
+    pub(crate) fn plain(self, cell: &str) -> Option<f64> {
         match self {
             Self::Point => cell.parse().ok(),
-            // A point could only be a thousands separator, which is never allowed.
             Self::Comma if cell.contains('.') => None,
             Self::Comma => cell.replace(',', ".").parse().ok(),
         }
     }
 
+    /// Parses a cell as people write numbers: with the sign of a currency, a per cent sign, whose number is kept as it is, or
+    /// separators of thousands. A single one of these may be a decimal separator, unless it is an amount of money or the
+    /// `delimiter`, which a cell contains only in quotes.
+    pub(crate) fn number(self, cell: &str, delimiter: u8) -> Option<f64> {
+        self.plain(cell).or_else(|| {
+            let (sign, bare) = match cell.strip_prefix('-') {
+                Some(bare) => (-1.0, bare),
+                None => (1.0, cell),
+            };
+            let amount = bare.trim_start_matches(CURRENCIES);
+            let amount = amount.trim_end_matches(CURRENCIES).trim();
+            let number = amount.strip_suffix('%').map_or(amount, str::trim_end);
+            // Neither another sign, nor what is no number, such as infinity.
+            if !number.starts_with(|first: char| first.is_ascii_digit() || first == self.mark()) {
+                return None;
+            }
+            let is_certain =
+                amount.len() < bare.len() || self.other().mark() == char::from(delimiter);
+            let value = self
+                .plain(number)
+                .or_else(|| self.grouped(number, is_certain));
+            Some(sign * value?)
+        })
+    }
+
+    /// A number with thousands separators.
+    fn grouped(self, number: &str, is_certain: bool) -> Option<f64> {
+        let (whole, fraction) = match number.split_once(self.mark()) {
+            Some((whole, fraction)) => (whole, Some(fraction)),
+            None => (number, None),
+        };
+        let mut groups = whole.split(self.other().mark());
+        let first = groups.next()?;
+        let groups: Vec<&str> = groups.collect();
+        let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+        let is_whole = (1..=3).contains(&first.len())
+            && !first.starts_with('0')
+            && is_number(first)
+            && groups
+                .iter()
+                .all(|group| group.len() == 3 && is_number(group));
+        let is_clear = is_certain || fraction.is_some() || groups.len() > 1;
+        if !(is_whole && is_clear && is_number(fraction.unwrap_or_default())) {
+            return None;
+        }
+        let digits = [first].into_iter().chain(groups).collect::<String>();
+        format!("{digits}.{}", fraction.unwrap_or("0")).parse().ok()
+    }
+
+    /// The character.
+    fn mark(self) -> char {
+        let (_, mark, _) = self.words();
+        mark
+    }
+
     /// Whether a cell is not a number with this separator, but with the other one, possibly with a
     /// thousands separator.
     pub(crate) fn is_number_with_other(self, cell: &str) -> bool {
-        if self.number(cell).is_some() {
+        if self.plain(cell).is_some() {
             return false;
         }
         match self {
-            Self::Comma => Self::Point.number(cell).is_some(),
+            Self::Comma => Self::Point.plain(cell).is_some(),
             Self::Point if cell.contains(',') => {
-                Self::Comma.number(&cell.replace('.', "")).is_some()
+                Self::Comma.plain(&cell.replace('.', "")).is_some()
             }
             Self::Point => false,
         }
@@ -56,7 +113,7 @@ impl DecimalMark {
     /// The cure for such a cell.
     pub(crate) fn cure(self) -> String {
         let (_, _, other) = self.words();
-        let (_, mark, _) = self.other().words();
+        let mark = self.other().mark();
         format!(
             "if the {other} is the decimal separator, set `decimal` to it (`--decimal {mark}`); if it is a \
              thousands separator, remove it"
@@ -88,7 +145,42 @@ mod tests {
             (",", None, None),
             ("a,b", None, None),
         ] {
-            assert_eq!((Point.number(cell), Comma.number(cell)), (point, comma));
+            assert_eq!((Point.plain(cell), Comma.plain(cell)), (point, comma));
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        use DecimalMark::{Comma, Point};
+        for (mark, delimiter, cell, expected) in [
+            (Point, b',', "$1.50", Some(1.5)),
+            (Point, b',', "-$1,234.50", Some(-1234.5)),
+            (Point, b';', "1,234.5", Some(1234.5)),
+            (Point, b';', "1,234,567", Some(1_234_567.0)),
+            (Point, b',', "1,234", Some(1234.0)),
+            (Point, b';', "£1,234", Some(1234.0)),
+            (Point, b',', "13.4%", Some(13.4)),
+            (Point, b',', "13.4 %", Some(13.4)),
+            (Comma, b';', "1.234,50 €", Some(1234.5)),
+            (Comma, b';', "1.234.567", Some(1_234_567.0)),
+            // A single separator may be that of decimals.
+            (Point, b';', "1,234", None),
+            (Comma, b';', "1.234", None),
+            (Point, b',', "0,123", None),
+            (Point, b',', "12,34", None),
+            (Point, b',', "1,2345", None),
+            (Point, b',', "$", None),
+            (Point, b',', "%", None),
+            (Point, b',', "--1", None),
+            (Point, b',', "$-1", None),
+            (Point, b',', "$nan", None),
+            (Point, b',', "$inf", None),
+            (Point, b',', "$5-$10", None),
+            (Point, b',', "5%%", None),
+            (Point, b',', "1,234,", None),
+            (Point, b',', ",234", None),
+        ] {
+            assert_eq!(mark.number(cell, delimiter), expected, "{cell}");
         }
     }
 

@@ -51,7 +51,7 @@ fn is_number(cell: &[u8]) -> bool {
     std::str::from_utf8(cell).is_ok_and(|cell| {
         let cell = cell.trim();
         let marks = [DecimalMark::Point, DecimalMark::Comma];
-        marks.iter().any(|mark| mark.number(cell).is_some())
+        marks.iter().any(|mark| mark.plain(cell).is_some())
     })
 }
 

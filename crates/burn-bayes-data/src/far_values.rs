@@ -1,31 +1,31 @@
-//! Numbers of new rows that are far from those of the training rows.
+//! Values of new rows that are far from those of the training rows.
 
 use std::fmt;
 
-use crate::error::{DataError, Place};
-use crate::preprocessor::{Code, Preprocessor};
-use crate::table::Table;
+use crate::dates::date_of;
+use crate::error::{DataError, Place, shown};
+use crate::preprocessor::{Code, FeaturePlan, Numbers, Preprocessor};
+use crate::table::{Column, Table};
 
 /// A number is far if it is outside of the training rows' range by more than this share of its width.
 const MARGIN: f64 = 0.1;
 
-/// The numbers of a column that are far outside of the range of the training rows, where a prediction is a guess.
-#[derive(Debug, Clone, PartialEq)]
+/// The values of a column that no training row is near to, so that a prediction is a guess: numbers and dates far outside of
+/// their range, and categories that they do not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FarValues {
     /// The column.
     pub column: String,
     /// Where the first of them is.
     place: Place,
-    /// The first of them.
-    pub value: f64,
-    /// The least and the largest number of the training rows.
-    pub range: (f64, f64),
+    /// The first of them, and why it is far.
+    finding: String,
     /// How many there are.
     pub count: usize,
 }
 
 impl Preprocessor {
-    /// The far numbers of some rows of a table, by column.
+    /// The far values of some rows of a table, by column.
     ///
     /// # Errors
     /// If a column is missing or has another type than in training.
@@ -37,21 +37,15 @@ impl Preprocessor {
         let columns = self.feature_columns(table)?;
         let plans = self.features.iter().zip(columns);
         let of_column = plans.filter_map(|(plan, column)| {
-            let Code::Number { least, most, .. } = plan.code else {
-                return None;
-            };
-            let margin = MARGIN * (most - least);
-            let near = least - margin..=most + margin;
             let mut far = rows.clone().into_iter().filter_map(|row| {
-                let value = column.number(row).filter(|value| !near.contains(value));
-                value.map(|value| (row, value))
+                let finding = plan.far(column, row)?;
+                Some((row, finding))
             });
-            let (row, value) = far.next()?;
+            let (row, finding) = far.next()?;
             Some(FarValues {
                 column: plan.name.clone(),
                 place: table.place(row).column(&plan.name),
-                value,
-                range: (least, most),
+                finding,
                 count: 1 + far.count(),
             })
         });
@@ -59,13 +53,47 @@ impl Preprocessor {
     }
 }
 
+impl FeaturePlan {
+    /// Why a value is far, if it is.
+    fn far(&self, column: &Column, row: usize) -> Option<String> {
+        match &self.code {
+            Code::Number { numbers } => {
+                let value = column.number(row)?;
+                let Numbers { least, most, .. } = *numbers;
+                numbers.is_far(value).then(|| outside(value, [least, most]))
+            }
+            Code::Date { order, days, .. } => {
+                let value = order.moment(column.category(row)?)?.days();
+                let range = [days.least, days.most];
+                days.is_far(value)
+                    .then(|| outside(date_of(value), range.map(date_of)))
+            }
+            Code::OneHot { levels, .. } => {
+                let category = column.category(row)?;
+                let is_new = levels.index(category).is_none();
+                is_new.then(|| format!("{} is in no training row", shown(category)))
+            }
+        }
+    }
+}
+
+impl Numbers {
+    fn is_far(&self, value: f64) -> bool {
+        let margin = MARGIN * (self.most - self.least);
+        !(self.least - margin..=self.most + margin).contains(&value)
+    }
+}
+
+fn outside<T: fmt::Display>(value: T, [least, most]: [T; 2]) -> String {
+    format!("{value} is far outside of the training rows, which have {least} to {most}")
+}
+
 impl fmt::Display for FarValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (least, most) = self.range;
         write!(
             f,
-            "{}: {} is far outside of the training rows, which have {least} to {most}: its prediction is a guess",
-            self.place, self.value
+            "{}: {}: its prediction is a guess",
+            self.place, self.finding
         )?;
         match self.count {
             1 => Ok(()),

@@ -81,7 +81,7 @@ impl GrowingValues {
             Self::Categories(cells) => cells.push((!is_missing).then_some(cell)),
             Self::Numbers(cells) if is_missing => cells.push(f64::NAN),
             Self::Numbers(cells) => {
-                let value = options.decimal.number(cell);
+                let value = options.number(cell);
                 let value = value.filter(|value| value.is_finite());
                 cells.push(value.unwrap_or(f64::NAN));
                 value.ok_or_else(|| not_a_number(cell, options.decimal, place()))?;

@@ -45,6 +45,7 @@ mod checks;
 mod csv_file;
 mod csv_options;
 mod dataset;
+mod dates;
 mod decimal;
 mod delimited;
 mod delimiter;
@@ -87,6 +88,8 @@ pub use preprocessor_fit::PreprocessorFit;
 pub use scale::{ColumnScale, Scaler, Scaling};
 #[doc(hidden)]
 pub use source::{persist, temporary_beside};
-pub use split::{KFold, Split, partition, stratified_partition};
+pub use split::{
+    KFold, Split, grouped_partition, latest_partition, partition, stratified_partition,
+};
 pub use suspicion::{Suspicion, suspicions};
 pub use table::{Column, ColumnKind, Table};

@@ -1,6 +1,7 @@
 //! The transformation of raw columns to features, fitted on the training rows.
 
 use std::collections::BTreeSet;
+use std::f64::consts::TAU;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::checks::{check_kind, check_positive, class_label, count_target, real_target};
 use crate::csv_options::CsvOptions;
 use crate::dataset::{Dataset, Features, Targets};
+use crate::dates::{DateOrder, Moment, WEEKDAYS};
 use crate::error::{DataError, Place, at_path, shown};
 use crate::levels::Levels;
 use crate::one_or_several::OneOrSeveral;
@@ -17,7 +19,7 @@ use crate::source;
 use crate::table::{Column, ColumnKind, Table};
 
 /// The format of a saved [`Preprocessor`].
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// A preprocessor fitted on training rows, saved with the model.
 ///
@@ -69,6 +71,8 @@ pub struct UsableRows {
 #[serde(deny_unknown_fields)]
 pub(crate) struct FeaturePlan {
     pub(crate) name: String,
+    /// Whether a last feature is 1 where the value is missing.
+    pub(crate) says_missing: bool,
     pub(crate) code: Code,
 }
 
@@ -76,15 +80,37 @@ pub(crate) struct FeaturePlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Code {
-    /// A scaled number; `imputed` replaces missing values. Those of the training rows are from `least` to `most`.
-    Number {
-        scale: ColumnScale,
-        imputed: f64,
-        least: f64,
-        most: f64,
-    },
-    /// One-hot encoding; `imputed` replaces missing values.
+    /// A scaled number.
+    Number { numbers: Numbers },
+    /// One-hot encoding; `imputed` replaces missing values, unless a feature says that they are.
     OneHot { levels: Levels, imputed: String },
+    /// A date: the scaled days since 1970, and parts of the year, the week and the day as angles and one-hot days.
+    Date {
+        order: DateOrder,
+        days: Numbers,
+        parts: DateParts,
+    },
+}
+
+/// The encoding of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Numbers {
+    pub(crate) scale: ColumnScale,
+    /// What replaces missing values.
+    pub(crate) imputed: f64,
+    /// The range of the training rows.
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+/// Which parts of a date become features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DateParts {
+    pub(crate) season: bool,
+    pub(crate) weekday: bool,
+    pub(crate) time: bool,
 }
 
 /// The transformation of a target.
@@ -145,16 +171,7 @@ impl Preprocessor {
 
     /// The names of the features, in order; that of a category is `column=category`.
     pub fn feature_names(&self) -> Vec<String> {
-        let names = self.features.iter().flat_map(|plan| match &plan.code {
-            Code::Number { .. } => vec![plan.name.clone()],
-            Code::OneHot { levels, .. } => {
-                let names = levels.names().iter();
-                names
-                    .map(|level| format!("{}={level}", plan.name))
-                    .collect()
-            }
-        });
-        names.collect()
+        self.features.iter().flat_map(FeaturePlan::names).collect()
     }
 
     /// The number of features.
@@ -367,8 +384,11 @@ impl Preprocessor {
         }
         for plan in &self.features {
             match &plan.code {
-                Code::Number { imputed, .. } if !imputed.is_finite() => {
-                    return Err(format!("{imputed} for a missing {}", shown(&plan.name)));
+                Code::Number { numbers } | Code::Date { days: numbers, .. }
+                    if !numbers.imputed.is_finite() =>
+                {
+                    let (imputed, name) = (numbers.imputed, shown(&plan.name));
+                    return Err(format!("{imputed} for a missing {name}"));
                 }
                 Code::OneHot { levels, imputed } if levels.index(imputed).is_none() => {
                     return Err(format!("the unknown category {}", shown(imputed)));
@@ -487,16 +507,39 @@ impl FeaturePlan {
     fn kind(&self) -> ColumnKind {
         match self.code {
             Code::Number { .. } => ColumnKind::Number,
-            Code::OneHot { .. } => ColumnKind::Category,
+            Code::OneHot { .. } | Code::Date { .. } => ColumnKind::Category,
         }
+    }
+
+    /// The names of the features.
+    fn names(&self) -> Vec<String> {
+        let name = &self.name;
+        let mut names = match &self.code {
+            Code::Number { .. } => vec![name.clone()],
+            Code::OneHot { levels, .. } => {
+                let levels = levels.names().iter();
+                levels.map(|level| format!("{name}={level}")).collect()
+            }
+            Code::Date { parts, .. } => {
+                let parts = parts.names();
+                let parts = parts.into_iter().map(|part| format!("{name}: {part}"));
+                [name.clone()].into_iter().chain(parts).collect()
+            }
+        };
+        if self.says_missing {
+            names.push(format!("{name} is missing"));
+        }
+        names
     }
 
     /// The number of features of the column.
     fn width(&self) -> usize {
-        match &self.code {
+        let of_values = match &self.code {
             Code::Number { .. } => 1,
             Code::OneHot { levels, .. } => levels.len(),
-        }
+            Code::Date { parts, .. } => 1 + parts.names().len(),
+        };
+        of_values + usize::from(self.says_missing)
     }
 
     fn find<'a>(&self, table: &'a Table) -> Result<&'a Column, DataError> {
@@ -513,29 +556,100 @@ impl FeaturePlan {
         values: &mut Vec<f64>,
         place: impl Fn() -> Place,
     ) -> Result<(), DataError> {
-        if column.is_missing(row) && policies.missing == MissingPolicy::Refuse {
+        let is_missing = column.is_missing(row);
+        if is_missing && policies.missing == MissingPolicy::Refuse {
             return Err(DataError::missing(place()));
         }
         match &self.code {
-            Code::Number { scale, imputed, .. } => {
-                let value = column.number(row).unwrap_or(*imputed);
-                values.push(scale.apply_at(value, place)?);
+            Code::Number { numbers } => {
+                let value = column.number(row).unwrap_or(numbers.imputed);
+                values.push(numbers.scale.apply_at(value, place)?);
             }
             Code::OneHot { levels, imputed } => {
-                let category = column.category(row).unwrap_or(imputed);
-                let found = levels.index(category);
-                if found.is_none() && policies.unseen == UnseenPolicy::Refuse {
-                    return Err(DataError::data(
-                        place(),
-                        shown(category),
-                        format_args!("one of {levels}, the categories of the training rows"),
-                        "correct the cell, train again, or set `unseen` to zeros, which encodes new \
-                         categories as zeros",
-                    ));
-                }
+                let found = match column.category(row) {
+                    None if self.says_missing => None,
+                    category => {
+                        self.level(category.unwrap_or(imputed), levels, policies, &place)?
+                    }
+                };
                 values.extend((0..levels.len()).map(|place| f64::from(found == Some(place))));
             }
+            Code::Date { order, days, parts } => match column.category(row) {
+                Some(text) => {
+                    let moment = order
+                        .moment(text)
+                        .ok_or_else(|| not_a_date(text, place()))?;
+                    values.push(days.scale.apply_at(moment.days(), place)?);
+                    parts.push(moment, values);
+                }
+                None => {
+                    values.push(days.scale.apply_at(days.imputed, place)?);
+                    values.extend(parts.names().iter().map(|_| 0.0));
+                }
+            },
+        }
+        if self.says_missing {
+            values.push(f64::from(is_missing));
         }
         Ok(())
     }
+
+    /// The place of a category among the levels; none for a new one that is encoded as zeros.
+    fn level(
+        &self,
+        category: &str,
+        levels: &Levels,
+        policies: &Preprocessor,
+        place: &impl Fn() -> Place,
+    ) -> Result<Option<usize>, DataError> {
+        let found = levels.index(category);
+        if found.is_none() && policies.unseen == UnseenPolicy::Refuse {
+            return Err(DataError::data(
+                place(),
+                shown(category),
+                format_args!("one of {levels}, the categories of the training rows"),
+                "correct the cell, train again, or set `unseen` to zeros, which encodes new categories as zeros",
+            ));
+        }
+        Ok(found)
+    }
+}
+
+impl DateParts {
+    /// The names of the features.
+    fn names(self) -> Vec<&'static str> {
+        let season: &[&str] = &["sine of the season", "cosine of the season"];
+        let time: &[&str] = &["sine of the time", "cosine of the time"];
+        let parts = [
+            (self.season, season),
+            (self.weekday, &WEEKDAYS),
+            (self.time, time),
+        ];
+        let parts = parts.into_iter().filter(|(is_feature, _)| *is_feature);
+        parts.flat_map(|(_, names)| names).copied().collect()
+    }
+
+    fn push(self, moment: Moment, values: &mut Vec<f64>) {
+        let angle = |part: f64| <[f64; 2]>::from((TAU * part).sin_cos());
+        if self.season {
+            values.extend(angle(moment.season()));
+        }
+        if self.weekday {
+            let weekday = moment.weekday();
+            values.extend((0..WEEKDAYS.len()).map(|day| f64::from(day == weekday)));
+        }
+        if self.time {
+            values.extend(angle(moment.time()));
+        }
+    }
+}
+
+/// The error of a text in a column of dates.
+pub(crate) fn not_a_date(text: &str, place: Place) -> DataError {
+    DataError::data(
+        place,
+        shown(text),
+        "a date, as in the other rows of the column",
+        "correct the cell, or list it as a missing value (`--na-values`)",
+    )
 }

@@ -28,7 +28,9 @@ pub enum MissingPolicy {
     /// Return an error. [`Table::complete_rows`](crate::Table::complete_rows) lists the rows without missing values.
     #[default]
     Refuse,
-    /// Replace by the mean of a numeric column, or the most frequent category.
+    /// Replace by the mean of a column of numbers or dates, or the most frequent category. If an eighth of the training rows lack
+    /// a value of the column, and at least five, a further feature says whether it is missing; categories are then all zero. A column
+    /// without any value in the training rows has no feature.
     Impute,
 }
 

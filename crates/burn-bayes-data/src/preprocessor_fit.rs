@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use crate::checks::{
     check_finite, check_kind, check_positive, class_label, count_target, real_target,
 };
+use crate::dates::{DateOrder, Moment, WEEKDAYS};
 use crate::error::{DataError, Place, listed, shown};
 use crate::levels::Levels;
-use crate::preprocessor::{Code, FeaturePlan, Preprocessor, TargetCode, TargetPlan};
+use crate::preprocessor::{
+    Code, DateParts, FeaturePlan, Numbers, Preprocessor, TargetCode, TargetPlan, not_a_date,
+};
 use crate::preprocessor_config::{MissingPolicy, PreprocessorConfig, Task};
 use crate::scale::{ColumnScale, Spread};
-use crate::suspicion::{DATES_TO_NUMBERS, leave_out, looks_like_date};
+use crate::suspicion::leave_out;
 use crate::table::{Column, ColumnKind, Table};
 
 /// Fits a [`Preprocessor`] on chunks of rows, which are not kept.
@@ -52,16 +55,44 @@ pub struct PreprocessorFit {
     targets: Vec<Seen>,
     /// The features of the first table, with the statistics of all rows.
     columns: Option<Columns>,
+    /// The number of rows so far.
+    rows: usize,
 }
 
 /// The columns of the first table.
 #[derive(Debug, Clone)]
 struct Columns {
-    features: Vec<(String, Seen)>,
+    features: Vec<Feature>,
     /// The types of the target columns.
     target_kinds: Vec<ColumnKind>,
     /// The source of the table.
     source: Place,
+}
+
+/// A column that becomes features.
+#[derive(Debug, Clone)]
+struct Feature {
+    name: String,
+    seen: Seen,
+    /// Those of a column of dates, in the place of its categories.
+    dates: Option<Dates>,
+    /// The number of missing values.
+    missing: usize,
+}
+
+impl Feature {
+    /// Whether there was no value.
+    fn is_empty(&self) -> bool {
+        let has_dates = self
+            .dates
+            .as_ref()
+            .is_some_and(|dates| dates.days.count() > 0);
+        !has_dates
+            && match &self.seen {
+                Seen::Numbers(spread) => spread.count() == 0,
+                Seen::Categories(counts) => counts.is_empty(),
+            }
+    }
 }
 
 /// The statistics of a column.
@@ -70,6 +101,54 @@ enum Seen {
     Numbers(Spread),
     /// The count of each category.
     Categories(BTreeMap<String, usize>),
+}
+
+/// The statistics of dates.
+#[derive(Debug, Clone)]
+struct Dates {
+    order: DateOrder,
+    days: Spread,
+    /// Whether there are dates on each day of the week.
+    weekdays: [bool; WEEKDAYS.len()],
+    /// Whether there are other times than midnight.
+    has_times: bool,
+}
+
+/// A column with fewer missing values, or a smaller share of them, has no feature that says where they are: where they are
+/// missing at random it would cost more than it tells.
+const FEWEST_MISSING: usize = 5;
+const LEAST_SHARE: f64 = 0.125;
+/// Dates of fewer days have no season, and those of fewer have no weekday.
+const YEAR: f64 = 365.0;
+const TWO_WEEKS: f64 = 14.0;
+
+impl Dates {
+    /// Without rows, for a column whose first cells these are; `None` if they are no dates.
+    fn of(column: &Column) -> Option<Self> {
+        DateOrder::of(&column.levels()).map(|order| Self {
+            order,
+            days: Spread::default(),
+            weekdays: [false; WEEKDAYS.len()],
+            has_times: false,
+        })
+    }
+
+    fn push(&mut self, moment: Moment) {
+        self.days.push(moment.days());
+        self.weekdays[moment.weekday()] = true;
+        self.has_times |= moment.time() > 0.0;
+    }
+
+    /// The parts that vary in the training rows: within less than a year, the season is the date.
+    fn parts(&self) -> DateParts {
+        let (least, most) = self.days.range();
+        let is_seen = |&&is_seen: &&bool| is_seen;
+        DateParts {
+            season: most - least >= YEAR,
+            weekday: most - least >= TWO_WEEKS && self.weekdays.iter().filter(is_seen).count() > 1,
+            time: self.has_times,
+        }
+    }
 }
 
 impl Seen {
@@ -99,6 +178,7 @@ impl PreprocessorFit {
             targets: vec![target; config.target.as_slice().len()],
             config,
             columns: None,
+            rows: 0,
         }
     }
 
@@ -120,9 +200,9 @@ impl PreprocessorFit {
             None => self.columns.insert(Columns::of(table, &self.config)?),
         };
         let mut columns = Vec::with_capacity(features.len());
-        for (name, seen) in features.iter() {
-            let column = table.column(name)?;
-            check_kind(table, column, seen.kind())?;
+        for feature in features.iter() {
+            let column = table.column(&feature.name)?;
+            check_kind(table, column, feature.seen.kind())?;
             columns.push(column);
         }
         let targets = self.config.target.as_slice().iter();
@@ -130,12 +210,24 @@ impl PreprocessorFit {
         let targets: Vec<&Column> = targets.collect::<Result<_, _>>()?;
         for row in rows {
             table.check_row(row)?;
-            for ((name, seen), column) in features.iter_mut().zip(&columns) {
+            self.rows += 1;
+            for (feature, column) in features.iter_mut().zip(&columns) {
+                let name = &feature.name;
                 let place = || table.place(row).column(name);
-                if column.is_missing(row) && self.config.missing == MissingPolicy::Refuse {
-                    return Err(DataError::missing(place()));
+                if column.is_missing(row) {
+                    match self.config.missing {
+                        MissingPolicy::Refuse => return Err(DataError::missing(place())),
+                        MissingPolicy::Impute => feature.missing += 1,
+                    }
                 }
-                match seen {
+                if let Some(dates) = &mut feature.dates {
+                    if let Some(text) = column.category(row) {
+                        let moment = dates.order.moment(text);
+                        dates.push(moment.ok_or_else(|| not_a_date(text, place()))?);
+                    }
+                    continue;
+                }
+                match &mut feature.seen {
                     Seen::Numbers(spread) => {
                         if let Some(value) = column.number(row) {
                             spread.push(check_finite(value, place)?);
@@ -144,9 +236,8 @@ impl PreprocessorFit {
                     Seen::Categories(counts) => {
                         if let Some(category) = column.category(row) {
                             let most = self.config.max_categories;
-                            count(counts, category, most).map_err(|found| {
-                                too_many_categories(place(), name, &found, category)
-                            })?;
+                            count(counts, category, most)
+                                .map_err(|found| too_many_categories(place(), name, &found))?;
                         }
                     }
                 }
@@ -184,19 +275,56 @@ impl PreprocessorFit {
             })
         });
         let targets = targets.collect::<Result<_, DataError>>()?;
-        let features = columns.features.into_iter().map(|(name, seen)| {
-            let code = match seen {
-                Seen::Numbers(spread) => Code::Number {
-                    scale: spread.scale(self.config.scaling, place(&name))?,
-                    imputed: spread.mean(),
-                    least: spread.range().0,
-                    most: spread.range().1,
+        let fewest = ((LEAST_SHARE * self.rows as f64).ceil() as usize).max(FEWEST_MISSING);
+        let numbers = |spread: &Spread, name: &str| {
+            let (least, most) = spread.range();
+            Ok::<_, DataError>(Numbers {
+                scale: spread.scale(self.config.scaling, place(name))?,
+                imputed: spread.mean(),
+                least,
+                most,
+            })
+        };
+        let features = columns.features.into_iter();
+        let features = features
+            .filter(|feature| self.config.missing == MissingPolicy::Refuse || !feature.is_empty());
+        let features = features.map(|feature| {
+            let Feature {
+                name,
+                seen,
+                dates,
+                missing,
+            } = feature;
+            let code = match (dates, seen) {
+                (Some(dates), _) => Code::Date {
+                    order: dates.order,
+                    days: numbers(&dates.days, &name)?,
+                    parts: dates.parts(),
                 },
-                Seen::Categories(counts) => one_hot(counts, place(&name))?,
+                (None, Seen::Numbers(spread)) => Code::Number {
+                    numbers: numbers(&spread, &name)?,
+                },
+                (None, Seen::Categories(counts)) => one_hot(counts, place(&name))?,
             };
-            Ok(FeaturePlan { name, code })
+            Ok(FeaturePlan {
+                name,
+                says_missing: missing >= fewest,
+                code,
+            })
         });
-        let features = features.collect::<Result<_, DataError>>()?;
+        let features = features.collect::<Result<Vec<_>, DataError>>()?;
+        if features.is_empty() {
+            let (place, cure) = (
+                columns.source.clone(),
+                "check that the file is the right one",
+            );
+            return Err(DataError::data(
+                place,
+                "no feature with a value",
+                "at least one",
+                cure,
+            ));
+        }
         Ok(Preprocessor::new(&self.config, features, targets))
     }
 }
@@ -246,7 +374,12 @@ impl Columns {
         let columns = table.columns().iter();
         let features: Vec<_> = columns
             .filter(|column| is_feature(column.name()))
-            .map(|column| (column.name().to_string(), Seen::new(column.kind())))
+            .map(|column| Feature {
+                name: column.name().to_string(),
+                seen: Seen::new(column.kind()),
+                dates: Dates::of(column),
+                missing: 0,
+            })
             .collect();
         if features.is_empty() {
             let found = "every column but the target";
@@ -367,22 +500,11 @@ fn count(counts: &mut BTreeMap<String, usize>, category: &str, most: usize) -> R
 }
 
 /// The error of a feature with too many categories.
-fn too_many_categories(place: Place, name: &str, found: &str, category: &str) -> DataError {
+fn too_many_categories(place: Place, name: &str, found: &str) -> DataError {
     let leave_out = leave_out(name);
-    match looks_like_date(category) {
-        true => DataError::data(
-            place,
-            format_args!("{found}, and {} looks like a date", shown(category)),
-            "numbers, or fewer categories",
-            &format!("{}, or {leave_out}", DATES_TO_NUMBERS),
-        ),
-        false => DataError::data(
-            place,
-            found,
-            MOST_LEVELS,
-            &format!("if it contains names or identifiers, {leave_out}; otherwise raise the limit"),
-        ),
-    }
+    let cure =
+        format!("if it contains names or identifiers, {leave_out}; otherwise raise the limit");
+    DataError::data(place, found, MOST_LEVELS, &cure)
 }
 
 /// One-hot encoding. Of equally frequent categories, the first one is imputed.

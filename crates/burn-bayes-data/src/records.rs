@@ -59,6 +59,11 @@ impl<'a> Records<'a> {
         })
     }
 
+    /// The delimiter.
+    pub(crate) fn delimiter(&self) -> u8 {
+        self.delimiter
+    }
+
     /// Reads the next row into `row`; false at the end.
     pub(crate) fn read(&mut self, row: &mut Row) -> Result<bool, DataError> {
         let found = self.rows.read(row);

@@ -245,6 +245,11 @@ impl Spread {
         self.most = self.most.max(value);
     }
 
+    /// The number of values.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// Whether all values are equal up to rounding.
     pub(crate) fn is_constant(&self) -> bool {
         let largest = self.least.abs().max(self.most.abs());

@@ -46,8 +46,29 @@ pub(crate) fn too_large(place: Place, what: &str, most: usize) -> DataError {
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Opens `path`, or `path` with `.gz` appended if only that exists.
+/// The first bytes of files that are no delimited text, without white space, and what they are.
+const OTHERS: [(&[u8], &str); 8] = [
+    (b"PAR1", "a Parquet file"),
+    (b"ARROW1", "an Arrow file"),
+    (b"PK\x03\x04", "a zip archive or a spreadsheet"),
+    (b"\xd0\xcf\x11\xe0", "a spreadsheet"),
+    (b"SQLiteformat3", "an SQLite database"),
+    (b"\x28\xb5\x2f\xfd", "a file compressed with zstd"),
+    (b"[{", "JSON"),
+    (b"{\"", "JSON"),
+];
+/// The number of bytes that tell files apart.
+const START: u64 = 16;
+
+/// The path of the standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// Opens `path`, or `path` with `.gz` appended if only that exists, or the standard input for `-`.
 pub(crate) fn open(path: &Path) -> Result<(Plain<'static>, String), DataError> {
+    if path == Path::new(STANDARD_INPUT) {
+        let name = "the standard input";
+        return Ok((plain(io::stdin(), name)?, name.into()));
+    }
     let path = &present(path);
     let file = File::open(path).map_err(at_path(path))?;
     let name = path.display().to_string();
@@ -67,13 +88,28 @@ pub(crate) fn present(path: &Path) -> PathBuf {
 }
 
 /// Decompresses gzip, detected by its first bytes; other bytes are unchanged.
+///
+/// # Errors
+/// If it cannot be read, or is known to be something else than text.
 pub(crate) fn plain<'a>(mut reader: impl Read + 'a, name: &str) -> Result<Plain<'a>, DataError> {
-    let mut start = Vec::with_capacity(GZIP.len());
+    let mut start = Vec::new();
     (&mut reader)
-        .take(GZIP.len() as u64)
+        .take(START)
         .read_to_end(&mut start)
         .map_err(|error| DataError::io(name, &error))?;
-    let is_packed = start == GZIP;
+    let is_packed = start.starts_with(&GZIP);
+    let visible = start.iter().copied();
+    let visible: Vec<u8> = visible.filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let other = OTHERS.iter().find(|(first, _)| visible.starts_with(first));
+    if let Some((_, what)) = other {
+        let cure = "save the table as CSV, which may be compressed with gzip";
+        return Err(DataError::data(
+            Place::of(name),
+            what,
+            "delimited text",
+            cure,
+        ));
+    }
     let whole = BufReader::new(Cursor::new(start).chain(reader));
     Ok(if is_packed {
         Plain {

@@ -117,6 +117,76 @@ impl KFold {
         Ok(self.deal(strata))
     }
 
+    /// Splits that do not divide groups: all rows with the same number in `groups` are in one fold.
+    ///
+    /// # Errors
+    /// As for [`KFold::splits`], and if there are fewer groups than folds.
+    pub fn grouped_splits(&self, groups: &[usize]) -> Result<Vec<Split>, DataError> {
+        self.check(groups.len())?;
+        let groups = strata(groups);
+        if groups.len() < self.folds {
+            let expected = format_args!("at most {}, the number of groups", groups.len());
+            return Err(DataError::config("folds", self.folds, expected));
+        }
+        let mut generator = generator(self.seed, "groups");
+        let mut splits = Vec::with_capacity(self.repeats * self.folds);
+        for _ in 0..self.repeats {
+            let mut order: Vec<usize> = (0..groups.len()).collect();
+            order.shuffle(&mut generator);
+            // The largest first, so that the small ones even out the sizes.
+            order.sort_by_key(|&group| std::cmp::Reverse(groups[group].len()));
+            let mut folds = vec![Vec::new(); self.folds];
+            for group in order {
+                let emptiest = folds
+                    .iter_mut()
+                    .min_by_key(|fold: &&mut Vec<usize>| fold.len());
+                emptiest
+                    .into_iter()
+                    .for_each(|fold| fold.extend(&groups[group]));
+            }
+            splits.extend((0..self.folds).map(|test| {
+                let others = folds.iter().enumerate().filter(|(fold, _)| *fold != test);
+                Split {
+                    train: others.flat_map(|(_, rows)| rows).copied().collect(),
+                    test: folds[test].clone(),
+                }
+            }));
+        }
+        Ok(splits)
+    }
+
+    /// Splits forward in time, the one with the latest rows first: each is trained on all rows before those that it is tested
+    /// on, and rows of the same time stay together. The earliest rows are never tested on.
+    ///
+    /// ```
+    /// use burn_bayes_data::KFold;
+    ///
+    /// let splits = KFold::new(2).splits_in_time(&[5.0, 1.0, 3.0, 2.0, 4.0, 6.0])?;
+    /// assert_eq!((&splits[0].train, &splits[0].test), (&vec![1, 3, 2, 4], &vec![0, 5]));
+    /// assert_eq!((&splits[1].train, &splits[1].test), (&vec![1, 3], &vec![2, 4]));
+    /// # Ok::<(), burn_bayes_data::DataError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`KFold::splits`], if there are repeats, and if there are too few different times.
+    pub fn splits_in_time(&self, times: &[f64]) -> Result<Vec<Split>, DataError> {
+        self.check(times.len())?;
+        if self.repeats > 1 {
+            let expected = "1, because rows can be divided in time in one way";
+            return Err(DataError::config("repeats", self.repeats, expected));
+        }
+        let shares: Vec<f64> = (1..=self.folds)
+            .map(|fold| fold as f64 / (self.folds + 1) as f64)
+            .collect();
+        let blocks = in_time(times, &shares)
+            .map_err(|expected| DataError::config("folds", self.folds, expected))?;
+        let splits = (1..blocks.len()).rev().map(|test| Split {
+            train: blocks[..test].concat(),
+            test: blocks[test].clone(),
+        });
+        Ok(splits.collect())
+    }
+
     fn check(&self, rows: usize) -> Result<(), DataError> {
         if self.folds < 2 {
             return Err(DataError::config("folds", self.folds, "at least 2"));
@@ -180,6 +250,98 @@ pub fn stratified_partition(
     seed: u64,
 ) -> Result<Vec<Vec<usize>>, DataError> {
     deal_shares(strata(classes), shares, seed, 1)
+}
+
+/// Random partition into training and test rows that does not divide groups; about this share is tested on.
+///
+/// # Errors
+/// If the share is not between 0 and 1, or there are fewer than two groups.
+pub fn grouped_partition(groups: &[usize], share: f64, seed: u64) -> Result<Split, DataError> {
+    check_share(share)?;
+    let rows = groups.len() as f64;
+    let mut groups = strata(groups);
+    groups.shuffle(&mut generator(seed, "groups"));
+    if groups.len() < 2 {
+        let found = format_args!("{} groups", groups.len());
+        return Err(DataError::config("groups", found, "at least 2"));
+    }
+    let mut split = Split {
+        train: Vec::new(),
+        test: Vec::new(),
+    };
+    let last = groups.len() - 1;
+    for (place, group) in groups.into_iter().enumerate() {
+        let half = 0.5 * group.len() as f64;
+        let is_wanted = split.test.len() as f64 + half <= share * rows;
+        let is_needed = split.train.is_empty() && place == last;
+        match (is_wanted || split.test.is_empty()) && !is_needed {
+            true => split.test.extend(group),
+            false => split.train.extend(group),
+        }
+    }
+    Ok(split)
+}
+
+/// The latest rows, about this share, as test rows; rows of the same time stay together.
+///
+/// # Errors
+/// If the share is not between 0 and 1, or there are too few different times.
+pub fn latest_partition(times: &[f64], share: f64) -> Result<Split, DataError> {
+    check_share(share)?;
+    let blocks = in_time(times, &[1.0 - share]);
+    let mut blocks = blocks.map_err(|expected| DataError::config("share", share, expected))?;
+    let test = blocks.pop().unwrap_or_default();
+    Ok(Split {
+        train: blocks.concat(),
+        test,
+    })
+}
+
+fn check_share(share: f64) -> Result<(), DataError> {
+    match share > 0.0 && share < 1.0 {
+        true => Ok(()),
+        false => Err(DataError::config(
+            "share",
+            share,
+            "a number between 0 and 1",
+        )),
+    }
+}
+
+/// Rows in the order of their times, divided at these increasing shares, but not between equal times. Fails with what is
+/// expected if a part is empty.
+fn in_time(times: &[f64], shares: &[f64]) -> Result<Vec<Vec<usize>>, String> {
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    order.sort_by(|&one, &other| times[one].total_cmp(&times[other]));
+    let (mut blocks, mut start) = (Vec::new(), 0);
+    for share in shares.iter().copied().chain([1.0]) {
+        let wanted = (share * times.len() as f64).round() as usize;
+        let is_divided = |end: usize| {
+            end > start && end < order.len() && times[order[end - 1]] == times[order[end]]
+        };
+        let mut end = wanted;
+        while is_divided(end) {
+            end -= 1;
+        }
+        if end <= start {
+            end = wanted;
+            while is_divided(end) {
+                end += 1;
+            }
+        }
+        if end <= start {
+            let mut different: Vec<f64> = order.iter().map(|&row| times[row]).collect();
+            different.dedup();
+            let different = different.len();
+            return Err(format!(
+                "fewer parts: there are {different} different times in {} rows",
+                times.len()
+            ));
+        }
+        blocks.push(order[start..end].to_vec());
+        start = end;
+    }
+    Ok(blocks)
 }
 
 /// Each part gets at least `fewest` rows of each stratum, and none may stay empty.
@@ -249,6 +411,67 @@ fn shuffled(strata: &[Vec<usize>], generator: &mut Generator) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_are_not_divided() {
+        let groups: Vec<usize> = (0..60).map(|row| (row * row) % 7).collect();
+        let of = |rows: &[usize]| -> std::collections::BTreeSet<usize> {
+            rows.iter().map(|&row| groups[row]).collect()
+        };
+        let kept = KFold::new(3).with_repeats(2).with_seed(4);
+        let splits = kept.grouped_splits(&groups).unwrap();
+        assert_eq!(splits.len(), 6);
+        for repeat in splits.chunks(3) {
+            let mut tested: Vec<usize> =
+                repeat.iter().flat_map(|split| split.test.clone()).collect();
+            tested.sort_unstable();
+            assert_eq!(tested, (0..60).collect::<Vec<_>>());
+        }
+        let partition = grouped_partition(&groups, 0.3, 1).unwrap();
+        assert!((6..=30).contains(&partition.test.len()), "{partition:?}");
+        for split in splits.iter().chain([&partition]) {
+            assert!(of(&split.train).is_disjoint(&of(&split.test)));
+            assert_eq!(split.train.len() + split.test.len(), 60);
+        }
+        for seed in 0..20 {
+            let split = grouped_partition(&[0, 0, 0, 1], 0.1, seed).unwrap();
+            assert!(!split.train.is_empty() && !split.test.is_empty());
+        }
+        assert!(grouped_partition(&[3; 5], 0.2, 0).is_err());
+        assert!(KFold::new(5).grouped_splits(&[0, 1, 0, 1, 2]).is_err());
+    }
+
+    #[test]
+    fn the_latest_rows_are_held_out_and_equal_times_stay_together() {
+        let times = [4.0, 1.0, 3.0, 3.0, 2.0, 5.0, 3.0, 0.0, 6.0, 7.0];
+        let split = latest_partition(&times, 0.3).unwrap();
+        assert_eq!(split.test, [5, 8, 9]);
+        // The middle is within the threes, which are all later than the cut.
+        let split = latest_partition(&times, 0.6).unwrap();
+        assert_eq!(split.train, [7, 1, 4]);
+        // All before the cut are equal.
+        let split = latest_partition(&[1.0, 1.0, 1.0, 2.0], 0.5).unwrap();
+        assert_eq!((split.train, split.test), (vec![0, 1, 2], vec![3]));
+        assert!(latest_partition(&[1.0; 4], 0.5).is_err());
+        for split in KFold::new(3).splits_in_time(&times).unwrap() {
+            let last = split
+                .train
+                .iter()
+                .map(|&row| times[row])
+                .fold(0.0, f64::max);
+            assert!(split.test.iter().all(|&row| times[row] > last), "{split:?}");
+        }
+        let error = KFold::new(4)
+            .splits_in_time(&[1.0, 1.0, 2.0, 2.0, 2.0])
+            .unwrap_err();
+        assert!(error.to_string().contains("2 different times"), "{error}");
+        assert!(
+            KFold::new(2)
+                .with_repeats(2)
+                .splits_in_time(&times)
+                .is_err()
+        );
+    }
 
     fn is_partition(split: &Split, rows: usize) -> bool {
         let mut all = [split.train.clone(), split.test.clone()].concat();

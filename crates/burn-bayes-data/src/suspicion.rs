@@ -5,12 +5,15 @@
 //! - **Identifiers**: n unique whole numbers that increase or decrease from row to row, or that are so
 //!   dense that random numbers from their range R would repeat: the expected number of equal pairs,
 //!   n(n − 1)/2R, is at least 10. Fractions are naturally unique, and never suspicious.
-//! - **Text**: the number of distinct texts is more than half of the number of rows, or at least nine in
-//!   ten are dates.
+//! - **Text**: the number of distinct texts is more than half of the number of rows, unless all are dates.
+//! - **Leaks**: a correlation with a numeric target, of values or ranks, of at least .9999; or every value of a column has
+//!   one class of a categorical target, and at least ten rows on average.
 //! - **Outliers**: a cell is more than 10⁶ standard deviations of all others away from their mean.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::dates::DateOrder;
 use crate::error::{Place, shown};
 use crate::table::{Column, ColumnKind, Table};
 
@@ -20,11 +23,12 @@ const FEWEST_ROWS: usize = 20;
 const EXPECTED_PAIRS: f64 = 10.0;
 /// Maximum distance from the mean of all others, in standard deviations.
 const FARTHEST: f64 = 1e6;
+/// The correlation from which a column states the target.
+const STATED: f64 = 0.9999;
+/// Fewer rows of each value may have one class by chance.
+const ROWS_OF_VALUE: usize = 10;
 /// A standard deviation below this fraction of the mean is rounding error.
 const ROUNDING: f64 = 1e-9;
-/// The cure for dates.
-pub(crate) const DATES_TO_NUMBERS: &str =
-    "convert dates to numbers, such as days since a fixed day, or the month";
 
 /// A probable mistake in a column; its text has the position, the finding and the cure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,12 +77,18 @@ pub fn suspicions(table: &Table, targets: &[impl AsRef<str>]) -> Vec<Suspicion> 
     let features: Vec<_> = columns.filter(|column| !is_target(column.name())).collect();
     // The only feature cannot be left out.
     let may_be_left_out = features.len() > 1;
-    let of = |column: &&Column| match column.kind() {
-        ColumnKind::Number => {
-            let identifier = may_be_left_out.then(|| identifier(table, column)).flatten();
-            [identifier, lone_cell(table, column)]
-        }
-        ColumnKind::Category => [text(table, column).filter(|_| may_be_left_out), None],
+    let known = table.columns().iter();
+    let known: Vec<_> = known.filter(|column| is_target(column.name())).collect();
+    let of = |column: &&Column| {
+        let useless = may_be_left_out.then(|| {
+            let leak = || known.iter().find_map(|target| leak(table, column, target));
+            let of_kind = || match column.kind() {
+                ColumnKind::Number => identifier(table, column),
+                ColumnKind::Category => text(table, column),
+            };
+            leak().or_else(of_kind)
+        });
+        [useless.flatten(), lone_cell(table, column)]
     };
     features.iter().flat_map(of).flatten().collect()
 }
@@ -86,6 +96,71 @@ pub fn suspicions(table: &Table, targets: &[impl AsRef<str>]) -> Vec<Suspicion> 
 /// The advice to leave out a column.
 pub(crate) fn leave_out(column: &str) -> String {
     format!("leave the column out (`--ignore {column}`)")
+}
+
+/// Finds a column that states the target: numbers that are nearly a linear function of it, or whose order is nearly that of
+/// it, and values that come with a single class each.
+fn leak(table: &Table, column: &Column, target: &Column) -> Option<Suspicion> {
+    let how = match (column.kind(), target.kind()) {
+        (ColumnKind::Number, ColumnKind::Number) => {
+            let rows = (0..column.len())
+                .filter_map(|row| Some([column.number(row)?, target.number(row)?]));
+            let pairs: Vec<[f64; 2]> = rows.collect();
+            let [ranks, of_target] = [0, 1].map(|place| {
+                let mut order: Vec<usize> = (0..pairs.len()).collect();
+                order.sort_by(|&one, &other| pairs[one][place].total_cmp(&pairs[other][place]));
+                let mut ranks = vec![0.0; pairs.len()];
+                for (rank, &row) in order.iter().enumerate() {
+                    ranks[row] = rank as f64;
+                }
+                ranks
+            });
+            let ranked = ranks.into_iter().zip(of_target).map(<[f64; 2]>::from);
+            let found = correlation(&pairs).max(correlation(&ranked.collect::<Vec<_>>()));
+            let is_leak = pairs.len() >= FEWEST_ROWS && found >= STATED;
+            is_leak.then(|| format!("(correlation {found:.5})"))
+        }
+        (_, ColumnKind::Category) => {
+            let (values, classes) = (column.groups(), target.groups());
+            let mut of_value = BTreeMap::new();
+            let pairs = values.iter().zip(&classes);
+            let is_single = pairs
+                .clone()
+                .all(|(value, class)| of_value.entry(value).or_insert(class) == &class);
+            let is_few = ROWS_OF_VALUE * of_value.len() <= values.len();
+            let is_varied = classes.iter().any(|class| *class != classes[0]);
+            (is_single && is_few && is_varied && values.len() >= FEWEST_ROWS)
+                .then(|| "(each of its values comes with one class)".into())
+        }
+        _ => None,
+    }?;
+    Some(Suspicion {
+        place: table.whole().column(column.name()),
+        finding: format!("it states the target `{}` {how}", target.name()),
+        cure: format!(
+            "if it is not known before the target is, {}",
+            leave_out(column.name())
+        ),
+    })
+}
+
+/// The absolute value of the correlation of pairs of numbers; 0 if one does not vary.
+fn correlation(pairs: &[[f64; 2]]) -> f64 {
+    let count = pairs.len() as f64;
+    let mean = |place: usize| pairs.iter().map(|pair| pair[place]).sum::<f64>() / count;
+    let means = [mean(0), mean(1)];
+    let product = |one: usize, other: usize| -> f64 {
+        let centred = |pair: &[f64; 2], place: usize| pair[place] - means[place];
+        let products = pairs
+            .iter()
+            .map(|pair| centred(pair, one) * centred(pair, other));
+        products.sum()
+    };
+    let scale = (product(0, 0) * product(1, 1)).sqrt();
+    match scale > 0.0 {
+        true => (product(0, 1) / scale).abs(),
+        false => 0.0,
+    }
 }
 
 /// Finds a column of row numbers or identifiers.
@@ -111,36 +186,23 @@ fn identifier(table: &Table, column: &Column) -> Option<Suspicion> {
     })
 }
 
-/// Finds a column of names, dates or identifiers.
+/// Finds a column of names or identifiers.
 fn text(table: &Table, column: &Column) -> Option<Suspicion> {
     let (rows, levels) = (column.present_rows(), column.levels());
-    if rows < FEWEST_ROWS {
+    if rows < FEWEST_ROWS || 2 * levels.len() <= rows || DateOrder::of(&levels).is_some() {
         return None;
     }
-    let dates = levels.iter().filter(|level| looks_like_date(level)).count();
     let example = shown(levels.first()?);
-    let leave_out = leave_out(column.name());
-    let (finding, cure) = if 10 * dates >= 9 * levels.len() {
-        (
-            format!("{example} looks like a date, and each date becomes a separate feature"),
-            format!("{DATES_TO_NUMBERS}, or {leave_out}"),
-        )
-    } else if 2 * levels.len() > rows {
-        (
-            format!(
-                "{} different texts in {rows} rows, such as {example}, and each becomes a separate feature",
-                levels.len()
-            ),
-            format!("if they are names or identifiers, {leave_out}"),
-        )
-    } else {
-        return None;
-    };
-    let place = table.whole().column(column.name());
     Some(Suspicion {
-        place,
-        finding,
-        cure,
+        place: table.whole().column(column.name()),
+        finding: format!(
+            "{} different texts in {rows} rows, such as {example}, and each becomes a separate feature",
+            levels.len()
+        ),
+        cure: format!(
+            "if they are names or identifiers, {}",
+            leave_out(column.name())
+        ),
     })
 }
 
@@ -182,25 +244,6 @@ fn present(column: &Column) -> Vec<(usize, f64)> {
     cells.collect()
 }
 
-/// Whether a text begins with a numeric date, such as 2024-03-01, 1.3.2024 or 03/01/2024.
-pub(crate) fn looks_like_date(text: &str) -> bool {
-    let day = text.split(['T', ' ']).next().unwrap_or_default();
-    let number = |part: &str| -> Option<u32> {
-        let is_number = part.len() <= 4 && part.bytes().all(|byte| byte.is_ascii_digit());
-        is_number.then(|| part.parse().ok()).flatten()
-    };
-    ['-', '.', '/'].into_iter().any(|separator| {
-        let parts: Option<Vec<u32>> = day.split(separator).map(number).collect();
-        match parts.as_deref() {
-            Some(&[1000..=9999, month, day] | &[day, month, 1000..=9999]) => {
-                let is_day = |month, day| (1..=12).contains(&month) && (1..=31).contains(&day);
-                is_day(month, day) || is_day(day, month)
-            }
-            _ => false,
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,7 +251,7 @@ mod tests {
     /// The findings in a column next to another feature.
     fn found(column: Column) -> Vec<String> {
         let rows = column.len();
-        let other = Column::numbers("other", vec![0.5; rows]);
+        let other = Column::numbers("other", (0..rows).map(|row| (row % 2) as f64).collect());
         let table = Table::new(vec![column, other]).unwrap();
         let found = suspicions(&table, &["target"]);
         found.iter().map(ToString::to_string).collect()
@@ -258,7 +301,53 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_their_own_and_dates_are_found() {
+    fn a_column_that_states_the_target_is_found() {
+        let found = |feature: Column, target: Column| {
+            let other = Column::numbers("other", (0..60).map(|row| f64::from(row % 7)).collect());
+            let table = Table::new(vec![feature, other, target]).unwrap();
+            let found = suspicions(&table, &["y"]);
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let waves = |row: i32| (0.7 * f64::from(row)).sin() + 0.01 * f64::from(row);
+        let numbers = |name: &str, value: &dyn Fn(i32) -> f64| {
+            Column::numbers(name, (0..60).map(value).collect())
+        };
+        let texts = |name: &str, value: &dyn Fn(i32) -> &'static str| {
+            Column::categories(name, (0..60).map(|row| Some(value(row))))
+        };
+        let side = |row: i32| if row % 5 < 2 { "yes" } else { "no" };
+        for (feature, target) in [
+            (
+                numbers("x", &|row| 3.0 - 2.0 * waves(row)),
+                numbers("y", &waves),
+            ),
+            (numbers("x", &|row| waves(row).exp()), numbers("y", &waves)),
+            (numbers("x", &|row| f64::from(row % 5)), texts("y", &side)),
+            (
+                texts("x", &|row| ["a", "b", "c", "d", "e"][row as usize % 5]),
+                texts("y", &side),
+            ),
+        ] {
+            let found = found(feature, target);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].contains("states the target `y`"), "{found:?}");
+            assert!(found[0].contains("`--ignore x`"), "{found:?}");
+        }
+        for (feature, target) in [
+            (
+                numbers("x", &|row| waves(row) + 0.05 * waves(3 * row)),
+                numbers("y", &waves),
+            ),
+            (numbers("x", &|row| f64::from(row % 4)), texts("y", &side)),
+            (numbers("x", &waves), texts("y", &side)),
+            (numbers("x", &waves), texts("y", &|_| "yes")),
+        ] {
+            assert_eq!(found(feature, target), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn texts_of_their_own_are_found() {
         let texts = |text: &dyn Fn(usize) -> String| {
             let cells: Vec<String> = (0..60).map(text).collect();
             found(Column::categories(
@@ -271,14 +360,8 @@ mod tests {
             names[0].contains("60 different texts in 60 rows"),
             "{names:?}"
         );
-        let dates = texts(&|row| format!("2024-03-{:02}", 1 + row % 5));
-        assert!(
-            dates[0].contains("`2024-03-01` looks like a date"),
-            "{dates:?}"
-        );
-        for found in [&names, &dates] {
-            assert!(found[0].contains("`--ignore x`"), "{found:?}");
-        }
+        assert!(names[0].contains("`--ignore x`"), "{names:?}");
+        assert!(texts(&|row| format!("{}-03-01", 1900 + row)).is_empty());
         assert!(texts(&|row| format!("town {}", row % 30)).is_empty());
     }
 
@@ -298,30 +381,6 @@ mod tests {
             numbers(|row| (row as f64 / 2.0).exp() + 0.5, 80),
         ] {
             assert_eq!(found, Vec::<String>::new());
-        }
-    }
-
-    #[test]
-    fn dates_are_days_of_a_year() {
-        for text in [
-            "2024-03-01",
-            "01.03.2024",
-            "12/31/1999",
-            "2024-03-01T10:00:00",
-            "1.3.2024 8:00",
-        ] {
-            assert!(looks_like_date(text), "{text}");
-        }
-        for text in [
-            "2024",
-            "2024-03",
-            "1.2.10",
-            "2024-13-32",
-            "a-b-c",
-            "555-1234-99",
-            "",
-        ] {
-            assert!(!looks_like_date(text), "{text}");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
+use crate::dates::{DateOrder, Moment};
 use crate::error::{DataError, Place, check_rows, listed};
 
 /// The type of a column.
@@ -296,7 +297,7 @@ impl Column {
     }
 
     /// The number of cells that are not missing.
-    pub(crate) fn present_rows(&self) -> usize {
+    pub fn present_rows(&self) -> usize {
         (0..self.len()).filter(|&row| !self.is_missing(row)).count()
     }
 
@@ -318,6 +319,23 @@ impl Column {
             *groups.entry(self.label(row)).or_insert(next)
         })
         .collect()
+    }
+
+    /// The cells as times: numbers, or dates as days since 1970; NaN where they are missing. `None` if the texts are no dates.
+    pub fn times(&self) -> Option<Vec<f64>> {
+        let rows = 0..self.len();
+        if self.kind() == ColumnKind::Number {
+            return Some(
+                rows.map(|row| self.number(row).unwrap_or(f64::NAN))
+                    .collect(),
+            );
+        }
+        let order = DateOrder::of(&self.levels())?;
+        let days = |text| order.moment(text).map_or(f64::NAN, Moment::days);
+        Some(
+            rows.map(|row| self.category(row).map_or(f64::NAN, days))
+                .collect(),
+        )
     }
 
     /// The cell as a label: the category, or the shortest text of the number.

@@ -98,6 +98,11 @@ impl fmt::Debug for CompiledBatch {
 }
 
 impl CompiledBatch {
+    /// The number of multiplications in the products of an evaluation with its gradient.
+    pub fn multiplications(&self) -> u64 {
+        self.program.multiplications(self.inputs.examples())
+    }
+
     /// The sum of the losses at these weights, added up in double precision; its gradient is written to `gradient`.
     ///
     /// # Panics

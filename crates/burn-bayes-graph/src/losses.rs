@@ -164,9 +164,12 @@ pub fn gaussian_mixture(outputs: Tensor<2>, targets: Tensor<2>, components: usiz
     summed(sums.1 - sums.0)
 }
 
-/// log(exp a + exp b)
+/// log(exp a + exp b). The derivative for the smaller of the two, which may be far below the last digit of 1, is not a
+/// difference from 1: the density of a row far from a narrow component has a large gradient of its own.
 fn log_add(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
-    a.clone() - log_sigmoid(a - b)
+    // Of two that are equal, each is one of them.
+    let (larger, smaller) = (a.clone().max_pair(b.clone()), b.min_pair(a));
+    larger.clone() - log_sigmoid(larger - smaller)
 }
 
 /// −log p(y) of ordered classes, for `[M, C − 1]` logits of p(y > k given y ≥ k) and one-hot encoded classes

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use burn_bayes_kernels::Unary;
 
 use crate::expr::Expr;
-use crate::shape::{Axis, View, row_axis};
+use crate::shape::{Axis, View, elements, row_axis};
 
 /// A value: a node, and how the value lies in its memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,6 +178,16 @@ pub(crate) enum Source {
     },
 }
 
+impl Part {
+    /// The multiplications of a product, for one row if it has an axis of rows.
+    fn multiplications(&self) -> u64 {
+        match self.source {
+            Source::Product(..) => elements(&self.target.axes) as u64,
+            Source::Copy(_) | Source::Routed { .. } => 0,
+        }
+    }
+}
+
 /// A graph under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
@@ -187,6 +197,20 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// The multiplications of all products: those of every row, and those that are the same for all rows.
+    pub(crate) fn multiplications(&self) -> [u64; 2] {
+        let totals = self.nodes.iter().filter_map(|node| match &node.kind {
+            Kind::Total(parts) => Some(parts),
+            _ => None,
+        });
+        let mut sums = [0; 2];
+        for part in totals.flatten() {
+            let is_shared = row_axis(&part.target.axes).is_none();
+            sums[usize::from(is_shared)] += part.multiplications();
+        }
+        sums
+    }
+
     /// A value that is the same for all rows, the next of its kind.
     pub fn shared(&mut self, lens: &[usize]) -> Value {
         let axes: Vec<_> = lens.iter().map(|&len| Axis::fixed(len)).collect();

@@ -19,6 +19,8 @@ pub struct Program {
     /// The number of rows of a block.
     pub(crate) block: usize,
     outputs: Vec<Output>,
+    /// The multiplications of products for every row, and those that are the same for all rows.
+    multiplications: [u64; 2],
 }
 
 /// A result of a program.
@@ -95,12 +97,20 @@ impl Program {
         });
         let outputs = described.collect();
         let schedule = schedule(&graph, &nodes)?;
+        let multiplications = graph.multiplications();
         let row_len: usize = schedule.buffers.iter().map(Buffer::row_len).sum();
         Ok(Self {
             schedule,
             block: rows_of_block(row_len),
             outputs,
+            multiplications,
         })
+    }
+
+    /// The number of multiplications in the products of a run for so many rows.
+    pub fn multiplications(&self, count: usize) -> u64 {
+        let [of_row, shared] = self.multiplications;
+        of_row.saturating_mul(count as u64).saturating_add(shared)
     }
 
     /// The results, in the order of [`new`](Self::new).

@@ -62,7 +62,7 @@ pub use predict::Predictor;
 #[doc(no_inline)]
 pub use prior::Prior;
 #[cfg(feature = "train")]
-pub use supervised::{Fit, Fitted, Inputs, PREDICTION_DRAWS, Sampled, Supervised};
+pub use supervised::{Auto, Fit, Fitted, Inputs, PREDICTION_DRAWS, Supervised};
 #[cfg(feature = "train")]
 #[doc(no_inline)]
 pub use train::{Bayesian, ExampleLoss};
@@ -72,7 +72,7 @@ pub mod prelude {
     #[cfg(feature = "train")]
     pub use crate::likelihood::Likelihood;
     #[cfg(feature = "train")]
-    pub use crate::{Bayesian, Fit, Fitted, Predictor, Supervised};
+    pub use crate::{Auto, Bayesian, Fit, Fitted, Predictor, Supervised};
     pub use crate::{BayesianConfig, SlangConfig, SwagConfig, VifaConfig};
-    pub use crate::{ExampleBatch, FactorPosterior, Posterior, Prior};
+    pub use crate::{FactorPosterior, Posterior, Prior};
 }

@@ -1,9 +1,9 @@
 //! [`Supervised`]: a network and a likelihood, as one model; and [`Fit`], which trains it in one call.
 
+mod auto;
 mod fit;
 mod fitted;
 mod rows;
-mod sampled;
 #[cfg(test)]
 mod tests;
 
@@ -12,14 +12,15 @@ use std::marker::PhantomData;
 
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
+    Param,
 };
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use burn_bayes_graph::ExampleBatch;
 
+pub use self::auto::Auto;
 pub use self::fit::{Fit, PREDICTION_DRAWS};
 pub use self::fitted::Fitted;
-pub use self::sampled::Sampled;
 use crate::error::{Error, Result};
 use crate::laplace::ModelOutputs;
 use crate::likelihood::{Likelihood, LikelihoodOutput, Targets};
@@ -53,8 +54,13 @@ pub struct Supervised<M, X = Tensor<2>, Y = Tensor<2>> {
     network: M,
     forward: fn(&M, X) -> Tensor<2>,
     likelihood: Likelihood,
+    /// The logarithms of the variances of the noise, of every target or of all, where they are weights.
+    log_variance: Option<Param<Tensor<1>>>,
     targets: PhantomData<fn() -> Y>,
 }
+
+/// The path of the noise among the weights.
+const LOG_VARIANCE: &str = "log_variance";
 
 impl<M, X, Y> Supervised<M, X, Y> {
     /// A network, a function from it and the inputs of a batch to its outputs, `[rows, outputs]`, and the likelihood,
@@ -64,6 +70,7 @@ impl<M, X, Y> Supervised<M, X, Y> {
             network,
             forward,
             likelihood,
+            log_variance: None,
             targets: PhantomData,
         }
     }
@@ -73,9 +80,16 @@ impl<M, X, Y> Supervised<M, X, Y> {
         &self.network
     }
 
-    /// The outputs of the network, `[rows, outputs]`.
+    /// The outputs of the network, `[rows, outputs]`, and the logarithms of the variances of the noise after them where these
+    /// are weights.
     pub fn forward(&self, inputs: X) -> Tensor<2> {
-        (self.forward)(&self.network, inputs)
+        let outputs = (self.forward)(&self.network, inputs);
+        let Some(log_variance) = &self.log_variance else {
+            return outputs;
+        };
+        let [rows, width] = outputs.dims();
+        let log_variance = log_variance.val().unsqueeze_dim::<2>(0);
+        Tensor::cat(vec![outputs, log_variance.expand([rows, width])], 1)
     }
 
     /// With another likelihood of the same outputs, for example another precision of the noise.
@@ -84,20 +98,32 @@ impl<M, X, Y> Supervised<M, X, Y> {
         Self { likelihood, ..self }
     }
 
-    fn map_network(self, change: impl FnOnce(M) -> M) -> Self {
+    /// The same with the noise as weights that start at these logarithms of variances, one for all targets or one for each.
+    fn with_noise_weights(self, log_variances: Vec<f64>) -> Self
+    where
+        M: Module,
+    {
+        let device = self.network.devices().into_iter().next();
+        let count = log_variances.len();
+        let values = TensorData::new(log_variances, [count]);
+        let values = Tensor::from_data(values, &device.unwrap_or_default());
         Self {
-            network: change(self.network),
+            likelihood: Likelihood::HeteroscedasticGaussian,
+            log_variance: Some(Param::from_tensor(values)),
             ..self
         }
     }
 
-    /// The same with this network.
-    fn around(&self, network: M) -> Self {
+    /// The parts that are modules changed.
+    fn map_modules(
+        self,
+        network: impl FnOnce(M) -> M,
+        log_variance: impl FnOnce(Option<Param<Tensor<1>>>) -> Option<Param<Tensor<1>>>,
+    ) -> Self {
         Self {
-            network,
-            forward: self.forward,
-            likelihood: self.likelihood.clone(),
-            targets: PhantomData,
+            network: network(self.network),
+            log_variance: log_variance(self.log_variance),
+            ..self
         }
     }
 }
@@ -144,7 +170,13 @@ impl<M: Module, X, Y> Supervised<M, X, Y> {
 
 impl<M: Clone, X, Y> Clone for Supervised<M, X, Y> {
     fn clone(&self) -> Self {
-        self.around(self.network.clone())
+        Self {
+            network: self.network.clone(),
+            forward: self.forward,
+            likelihood: self.likelihood.clone(),
+            log_variance: self.log_variance.clone(),
+            targets: PhantomData,
+        }
     }
 }
 
@@ -159,38 +191,59 @@ impl<M: Debug, X, Y> Debug for Supervised<M, X, Y> {
     }
 }
 
-/// That of the network, whose parameters keep their paths.
+/// That of the network, whose parameters keep their paths, and of the noise.
 impl<M: Module, X, Y> Module for Supervised<M, X, Y> {
     fn collect_devices(&self, devices: Devices) -> Devices {
-        self.network.collect_devices(devices)
+        let devices = self.network.collect_devices(devices);
+        self.log_variance.collect_devices(devices)
     }
 
     fn fork(self, device: &Device) -> Self {
-        self.map_network(|network| network.fork(device))
+        self.map_modules(|network| network.fork(device), |noise| noise.fork(device))
     }
 
     fn to_device(self, device: &Device) -> Self {
-        self.map_network(|network| network.to_device(device))
+        self.map_modules(
+            |network| network.to_device(device),
+            |noise| noise.to_device(device),
+        )
     }
 
     fn train(self) -> Self {
-        self.map_network(M::train)
+        self.map_modules(M::train, Module::train)
     }
 
     fn valid(&self) -> Self {
-        self.around(self.network.valid())
+        let changed = self.clone();
+        changed.map_modules(|network| network.valid(), |noise| noise.valid())
     }
 
     fn materialize(self) -> Self {
-        self.map_network(M::materialize)
+        self.map_modules(M::materialize, Module::materialize)
     }
 
     fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
         self.network.visit(visitor);
+        if let Some(noise) = &self.log_variance {
+            visitor.enter_module(LOG_VARIANCE, "Supervised");
+            noise.visit(visitor);
+            visitor.exit_module(LOG_VARIANCE, "Supervised");
+        }
     }
 
     fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
-        self.map_network(|network| network.map(mapper))
+        let network = self.network.map(mapper);
+        let log_variance = self.log_variance.map(|noise| {
+            mapper.enter_module(LOG_VARIANCE, "Supervised");
+            let noise = Module::map(noise, mapper);
+            mapper.exit_module(LOG_VARIANCE, "Supervised");
+            noise
+        });
+        Self {
+            network,
+            log_variance,
+            ..self
+        }
     }
 }
 

@@ -5,8 +5,10 @@
 //! |---|---|---|
 //! | predictions | d_i, the NLL of validation row i under the average of the draws minus that under the mean's network | d̄ > 2 s/√n, and .005 nats |
 //! | predictions of classes | the NLL of the average, and the entropy of the classes of these rows | the first is larger, by 2 s/√n |
+//! | predictions of numbers by [`Fit`](crate::Fit) | the NLL of the average, and of a Gaussian with mean and variance of the training targets | the same |
 //! | draws | N (E_q L − L*), with the loss L per training row and the least loss L* | more than ½ N (L₀ − L*), or than D/2 |
 //! | posterior | [`KlGap::nats`] with two standard errors added | more than [`CONVERGED`] nats per weight |
+//! | samples | R̂ of the predictions of their chains | a median above 1.2 |
 //!
 //! L* is the loss at the mean of a Gaussian, or in the best epoch if that was less, as in a training that diverged. L₀ is
 //! the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss, and
@@ -21,6 +23,9 @@ use burn_bayes_eval::Bounded;
 
 use self::kl_gap::CERTAIN;
 pub use self::kl_gap::{CONVERGED, Convergence, KlGap};
+use crate::kernels::composed::to_host;
+use crate::likelihood::MixDraws;
+use crate::sampling::Agreement;
 
 /// Fewer rows are not judged: their standard error is a guess.
 const FEWEST_ROWS: u64 = 5;
@@ -101,10 +106,13 @@ pub struct ValidationComparison {
     pub reference: Reference,
     /// The negative log-likelihood under the average of the draws minus that under the reference.
     pub difference: PairedDifference,
-    /// That under the average of the draws, for classes.
+    /// That under the average of the draws.
     loss: PairedDifference,
     /// The number of rows of each class.
     classes: Vec<u64>,
+    /// The mean negative log-likelihood of numbers under a Gaussian with the mean and variance of the training targets, if it is
+    /// known.
+    constant: Option<f64>,
 }
 
 impl ValidationComparison {
@@ -115,6 +123,28 @@ impl ValidationComparison {
             difference: PairedDifference::default(),
             loss: PairedDifference::default(),
             classes: Vec::new(),
+            constant: None,
+        }
+    }
+
+    /// The same with the mean negative log-likelihood of the rows under a constant prediction of numbers.
+    pub(crate) fn with_constant(self, constant: Option<f64>) -> Self {
+        Self { constant, ..self }
+    }
+
+    /// Adds the rows of a batch, from its average over draws and the output of the reference, if these have losses of rows.
+    pub(crate) fn add_outputs<O: MixDraws>(&mut self, average: &O::Mixture, alone: O) {
+        let classes = alone.classes();
+        let alone = O::mix(vec![alone]);
+        let Some(losses) = O::row_losses([average, &alone]) else {
+            return;
+        };
+        let [average, alone] = losses.map(|losses| to_host(losses.without_autodiff()));
+        self.add(&average, &alone);
+        if let Some(classes) = classes {
+            let classes = classes.into_data();
+            let classes = classes.iter::<i64>();
+            self.add_classes(classes.filter_map(|class| class.try_into().ok()));
         }
     }
 
@@ -123,15 +153,11 @@ impl ValidationComparison {
         let differences = average.iter().zip(reference);
         self.difference
             .add(differences.map(|(one, other)| one - other));
+        self.loss.add(average.iter().copied());
     }
 
-    /// Adds the losses under the average, and the classes, of rows.
-    pub(crate) fn add_classes(
-        &mut self,
-        average: &[f64],
-        classes: impl IntoIterator<Item = usize>,
-    ) {
-        self.loss.add(average.iter().copied());
+    /// Adds the classes of rows.
+    pub(crate) fn add_classes(&mut self, classes: impl IntoIterator<Item = usize>) {
         for class in classes {
             if class >= self.classes.len() {
                 self.classes.resize(class + 1, 0);
@@ -140,10 +166,10 @@ impl ValidationComparison {
         }
     }
 
-    /// By how much the predictions of classes are worse than the frequencies of the classes, in nats per row, if they
-    /// are.
+    /// By how much the predictions are worse than the frequencies of the classes, or a Gaussian that is the same for all rows, in
+    /// nats per row, if they are.
     fn worse_than_constant(&self) -> Option<f64> {
-        let constant = entropy(&self.classes)?;
+        let constant = entropy(&self.classes).or(self.constant)?;
         let excess = self.loss.mean() - constant;
         let limit = (CERTAIN * self.loss.standard_error()).at_least(NEGLIGIBLE);
         let is_fine = self.loss.rows() < FEWEST_ROWS || excess <= limit;
@@ -171,9 +197,15 @@ impl ValidationComparison {
             )
         });
         let constant = self.worse_than_constant().map(|excess| {
+            let (constant, cure) = match self.constant {
+                None => ("the frequencies of the classes", ""),
+                Some(_) => (
+                    "a constant with the mean and the variance of the training targets",
+                    ": inputs and targets should have means near 0 and deviations near 1, which the prior expects; or train longer",
+                ),
+            };
             format!(
-                "on {rows} validation rows the average over draws is worse than the frequencies of the classes, by \
-                 {excess:.3} nats per row"
+                "on {rows} validation rows the average over draws is worse than {constant}, by {excess:.3} nats per row{cure}"
             )
         });
         worse.into_iter().chain(constant).collect()
@@ -291,6 +323,8 @@ pub struct Verdict {
     pub draws: Option<LossAtDraws>,
     /// The KL gap to the best Gaussian of the family, and the number of weights.
     pub(crate) kl_gap: Option<(KlGap, usize)>,
+    /// How well chains of samples agree.
+    pub agreement: Option<Agreement>,
 }
 
 impl Verdict {
@@ -312,9 +346,15 @@ impl Verdict {
         }
     }
 
-    /// Whether the posterior has converged, if it was tested.
+    /// Whether the posterior has converged, if it was tested; chains, at least approximately.
     pub fn convergence(&self) -> Option<Convergence> {
-        self.kl_gap.map(|(gap, weights)| gap.convergence(weights))
+        let of_gap = self.kl_gap.map(|(gap, weights)| gap.convergence(weights));
+        of_gap.or(self
+            .agreement
+            .map(|agreement| match agreement.is_approximate() {
+                true => Convergence::Converged,
+                false => Convergence::NotConverged,
+            }))
     }
 
     /// Whether predictions with this posterior are worse than those of its mean, or of a constant, or it has no
@@ -345,6 +385,10 @@ impl Verdict {
                 )),
             }
         }));
+        let apart = self
+            .agreement
+            .filter(|agreement| !agreement.is_approximate());
+        problems.extend(apart.map(|agreement| agreement.to_string()));
         problems
     }
 
@@ -378,10 +422,13 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let problems = self.problems();
-        match (problems.is_empty(), self.convergence()) {
-            (false, _) => f.write_str(&problems.join("; ")),
-            (true, Some(_)) => f.write_str("converged, and no problem was found"),
-            (true, None) => f.write_str("no problem was found"),
+        if !problems.is_empty() {
+            return f.write_str(&problems.join("; "));
+        }
+        match (self.agreement, self.kl_gap) {
+            (Some(agreement), _) => write!(f, "{agreement}; no problem was found"),
+            (None, Some(_)) => f.write_str("converged, and no problem was found"),
+            (None, None) => f.write_str("no problem was found"),
         }
     }
 }
@@ -463,7 +510,7 @@ mod tests {
         let mut validation = ValidationComparison::new(7, Reference::Mean);
         let (average, mean) = ([2.3; 20], [0.05; 20]);
         validation.add(&average, &mean);
-        validation.add_classes(&average, (0..20).map(|row| row % 2));
+        validation.add_classes((0..20).map(|row| row % 2));
         let unfinished = Verdict {
             is_unfinished: true,
             validation: Some(validation),
@@ -481,5 +528,21 @@ mod tests {
             assert!(problem.contains(part), "{problem}");
         }
         assert_eq!(problems.len(), 4);
+
+        let mut validation = ValidationComparison::new(7, Reference::FirstDraw);
+        validation.add(&[1.5; 20], &[1.6; 20]);
+        assert!(validation.problems().is_empty());
+        assert!(
+            validation
+                .clone()
+                .with_constant(Some(1.6))
+                .problems()
+                .is_empty()
+        );
+        let problems = validation.with_constant(Some(1.4)).problems();
+        assert!(
+            problems[0].contains("worse than a constant"),
+            "{problems:?}"
+        );
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
         default_value = "map,vifa,swag,slang,mclmc"
     )]
     methods: Vec<Method>,
-    /// Number of random re-splits of the rows, each with another seed for the fits
+    /// Number of random re-splits of the rows, each with another seed for the fits; with --time there is one
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
     /// Number of cross-validation folds; each is the test set once

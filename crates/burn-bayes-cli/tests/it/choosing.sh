@@ -1,14 +1,14 @@
 # The commands of the book's chapter "Choosing a method and its settings"; `book.rs` runs them.
 
 # ANCHOR: compare
-burn-bayes compare --data known.csv --target ill --task classification --missing impute --methods map,vifa,vadam --repeats 1 --folds 5 --out compared
+burn-bayes compare --data known.csv --target ill --task classification --methods map,vifa,vadam --repeats 1 --folds 5 --out compared
 # ANCHOR_END: compare
 
 # ANCHOR: tune
-burn-bayes tune --data known.csv --target ill --task classification --missing impute --method vifa --trials 12 --survivors 4 --out tuned
+burn-bayes tune --data known.csv --target ill --task classification --method vifa --trials 12 --survivors 4 --out tuned
 # ANCHOR_END: tune
 
-burn-bayes tune --data known.csv --target ill --task classification --missing impute --ranges ranges.toml --trials 2 --folds 2 --out tried
+burn-bayes tune --data known.csv --target ill --task classification --ranges ranges.toml --trials 2 --folds 2 --out tried
 
 # ANCHOR: fit
 burn-bayes fit --config tuned/config.toml --out run
@@ -16,7 +16,7 @@ burn-bayes evaluate run new.csv
 # ANCHOR_END: fit
 
 # ANCHOR: ensemble
-burn-bayes fit --data known.csv --target ill --task classification --missing impute --method swag --members 5 --out ensemble
+burn-bayes fit --data known.csv --target ill --task classification --method swag --members 5 --out ensemble
 burn-bayes predict ensemble new.csv --output disagreements.csv
 burn-bayes evaluate ensemble new.csv
 # ANCHOR_END: ensemble

@@ -166,7 +166,7 @@ fn what_is_no_count_is_refused() {
         let rows: String = (0..30).map(|row| format!("{row},{}\n", row % 7)).collect();
         place.write("rows.csv", &format!("x,visits\n{rows}30,{cell}\n"));
         let (code, message) = place
-            .failure("fit --data rows.csv --target visits --task counts --out run --validation 0");
+            .failure("fit --data rows.csv --target visits --task counts --missing refuse --out run --validation 0");
         assert_eq!(code, 3, "{cell}: {message}");
         for word in words.iter().chain(&["rows.csv", "`visits`", "line 32"]) {
             assert!(message.contains(word), "{cell}: no `{word}` in: {message}");

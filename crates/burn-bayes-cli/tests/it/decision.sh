@@ -6,11 +6,11 @@ burn-bayes data generate patients --rows 500 --seed 2 --output new.csv
 # ANCHOR_END: data
 
 # ANCHOR: plan
-burn-bayes plan --data known.csv --target ill --task classification --missing impute --method mclmc
+burn-bayes plan --data known.csv --target ill --task classification --method mclmc
 # ANCHOR_END: plan
 
 # ANCHOR: fit
-burn-bayes fit --data known.csv --target ill --task classification --missing impute --method mclmc --validation 0.5 --keep sex --out run
+burn-bayes fit --data known.csv --target ill --task classification --method mclmc --validation 0.5 --keep sex --out run
 # ANCHOR_END: fit
 
 # ANCHOR: predict

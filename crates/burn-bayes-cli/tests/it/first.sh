@@ -10,7 +10,7 @@ burn-bayes data generate patients --output patients.csv
 # ANCHOR_END: data
 
 # ANCHOR: fit
-burn-bayes fit --data patients.csv --target ill --task classification --missing impute --method mclmc --out first
+burn-bayes fit --data patients.csv --target ill --task classification --method mclmc --out first
 # ANCHOR_END: fit
 
 # ANCHOR: predict

@@ -500,7 +500,7 @@ fn codes_are_categories_and_words_are_missing_where_options_say_so() {
     let rows: String = (0..40).map(row).collect();
     place.write("wards.csv", &format!("age,ward,days\n{rows}"));
     let fit = "fit --data wards.csv --target days --task regression --epochs 2 --batch-size 8";
-    let options = "--categories ward --na-values -9,none --missing impute --out run";
+    let options = "--categories ward --na-values -9,none --unseen refuse --out run";
     place.output(&format!("{fit} {options}"));
     let prepared = place.read("run/preprocessor.toml");
     assert!(prepared.contains(r#"["100", "101", "102"]"#), "{prepared}");

@@ -18,6 +18,7 @@ mod search;
 mod several_targets;
 #[cfg(unix)]
 mod signals;
+mod tables;
 mod target_scale;
 mod threads;
 #[cfg(unix)]

@@ -279,7 +279,7 @@ fn predictions_carry_row_numbers_and_columns_of_the_file() {
 #[test]
 fn bad_rows_may_be_marked() {
     let place = Workplace::with_moons();
-    place.output(&format!("{MOONS} --epochs 2 --out run"));
+    place.output(&format!("{MOONS} --epochs 2 --missing refuse --out run"));
     let rows = "x,y,id\n1,1,a\n1,high,b\n0,0\n,0,c\n1e300,0,d\n0,1,e\n";
     place.write("new.csv", rows);
     let predict = "predict run new.csv --bad-rows mark --keep id --abstain-above 9";

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::workplace::Workplace;
+use crate::workplace::{Workplace, last_of_each};
 
 impl Workplace {
     /// The program in the background, in its own process group. It receives every signal, also those that this
@@ -19,7 +19,7 @@ impl Workplace {
             command.arg("--default-signal").arg(&program);
         }
         command
-            .args(arguments.split_whitespace())
+            .args(last_of_each(arguments))
             .current_dir(self.path(""))
             .env("NO_PROXY", "*")
             .stdout(Stdio::null())

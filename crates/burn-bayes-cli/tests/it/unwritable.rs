@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::workplace::{MOONS, Workplace};
+use crate::workplace::{MOONS, Workplace, last_of_each};
 
 /// The error message of the system.
 const SYSTEM: i32 = 1;
@@ -107,6 +107,7 @@ fn a_full_device() {
 /// disk.
 fn within(place: &Workplace, blocks: u32, arguments: &str) -> Output {
     let program = assert_cmd::cargo::cargo_bin("burn-bayes");
+    let arguments = last_of_each(arguments).join(" ");
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {arguments}");
     let mut shell = Command::new("sh");
     shell

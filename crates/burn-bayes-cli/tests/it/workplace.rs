@@ -62,7 +62,7 @@ impl Workplace {
     pub(crate) fn burn_bayes(&self, arguments: &str) -> Command {
         let mut command = super::burn_bayes();
         command.current_dir(self.folder.path());
-        command.args(arguments.split_whitespace());
+        command.args(last_of_each(arguments));
         command
     }
 
@@ -81,6 +81,27 @@ impl Workplace {
         assert!(!errors.contains("panicked"), "{arguments}: {errors}");
         (output.status.code().unwrap_or(-1), errors)
     }
+}
+
+/// The arguments, without options that are given again: those of [`MOONS`] and [`GAP`] may be. Lists add up.
+pub(crate) fn last_of_each(arguments: &str) -> Vec<&str> {
+    let mut groups: Vec<Vec<&str>> = vec![Vec::new()];
+    for word in arguments.split_whitespace() {
+        if word.starts_with("--") {
+            groups.push(Vec::new());
+        }
+        groups.last_mut().unwrap().push(word);
+    }
+    let is_last = |place: usize| {
+        let option = groups[place].first();
+        let is_list = option.is_some_and(|option| ["--by", "--ignore"].contains(option));
+        is_list
+            || groups[place + 1..]
+                .iter()
+                .all(|other| other.first() != option)
+    };
+    let kept = (0..groups.len()).filter(|&place| is_last(place));
+    kept.flat_map(|place| groups[place].clone()).collect()
 }
 
 /// The options of a small classification fit.

@@ -80,7 +80,7 @@ fn missing_cells_are_refused_or_imputed() {
     let nothing = read("size,price\n,1\n,2\n", CsvOptions::default()).unwrap();
     let error = Preprocessor::fit(&config, &nothing, 0..2).unwrap_err();
     assert!(
-        error.to_string().contains("column `size`: found no value"),
+        error.to_string().contains("found no feature with a value"),
         "{error}"
     );
 }
@@ -198,7 +198,7 @@ fn a_spoilt_preparation_is_refused() {
         .unwrap();
     let good = std::fs::read_to_string(&path).unwrap();
     for (from, to) in [
-        ("format = 2", "format = 3"),
+        ("format = 3", "format = 4"),
         ("spread = 10.0", "spread = 0.0"),
         ("imputed = \"Oslo\"", "imputed = \"Bonn\""),
         ("\"Rome\"", "\"Oslo\""),
@@ -296,7 +296,7 @@ fn a_label_that_is_no_number_is_an_unknown_class() {
 }
 
 #[test]
-fn columns_of_dates_and_names_are_to_be_left_out() {
+fn columns_of_names_are_to_be_left_out() {
     let refusal = |cell: &dyn Fn(usize) -> String, target: &str| {
         let rows = (0..9).map(|row| format!("{},{row}.5\n", cell(row)));
         let text = format!("when,size\n{}", rows.collect::<String>());
@@ -311,15 +311,6 @@ fn columns_of_dates_and_names_are_to_be_left_out() {
         assert_eq!((error.line(), error.column()), (Some(7), Some("when")));
         error.to_string()
     };
-    let date = |row: usize| format!("{:02}.03.2024", row + 1);
-    let message = refusal(&date, "size");
-    for word in [
-        "`06.03.2024` looks like a date",
-        "numbers",
-        "`--ignore when`",
-    ] {
-        assert!(message.contains(word), "{message}");
-    }
     let name = |row: usize| format!("9b1c-{row}");
     let message = refusal(&name, "size");
     for word in ["more than 5 categories", "identifiers", "`--ignore when`"] {
@@ -455,6 +446,118 @@ fn targets_that_do_not_go_together_are_refused() {
 }
 
 #[test]
+fn dates_and_categories_far_from_the_training_rows_are_named() {
+    let text = "day,town,price\n2024-01-01,Oslo,1\n2024-01-21,Rome,2\n2024-01-05,Oslo,3\n";
+    let options = CsvOptions::default();
+    let table = read(text, options.clone()).unwrap();
+    let preprocessor = Preprocessor::fit(&config(), &table, 0..3).unwrap();
+    let text = "day,town\n2024-01-22,Bonn\n2024-02-01,Oslo\n2023-12-01,Rome\n";
+    let new = read(text, preprocessor.csv_options(options)).unwrap();
+    let far = preprocessor.far_values(&new, 0..3).unwrap();
+    let messages: Vec<String> = far.iter().map(ToString::to_string).collect();
+    for (message, parts) in messages.iter().zip([
+        [
+            "`day`",
+            "2024-02-01 is far",
+            "2024-01-01 to 2024-01-21",
+            "another row",
+        ],
+        [
+            "`town`",
+            "line 2",
+            "`Bonn` is in no training row",
+            "a guess",
+        ],
+    ]) {
+        for part in parts {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+    assert_eq!(messages.len(), 2);
+}
+
+#[test]
+fn a_date_is_a_time_and_its_places_in_the_year_the_week_and_the_day() {
+    let fitted = |texts: &[&str]| {
+        let rows = texts.iter().enumerate();
+        let rows = rows.map(|(row, text)| format!("{text},{row}\n"));
+        let text = format!("day,price\n{}", rows.collect::<String>());
+        let table = read(&text, CsvOptions::default()).unwrap();
+        let preprocessor = Preprocessor::fit(&config(), &table, 0..texts.len()).unwrap();
+        (preprocessor, table)
+    };
+    let (preprocessor, table) = fitted(&["01.01.2022", "08.01.2022", "03.01.2022"]);
+    assert_eq!(preprocessor.feature_names(), ["day"]);
+    let values = preprocessor.features(&table, 0..3).unwrap();
+    assert!(values.row(0)[0] < values.row(2)[0] && values.row(2)[0] < values.row(1)[0]);
+    let text = "day\n2022-01-01\n";
+    let new = read(text, preprocessor.csv_options(CsvOptions::default())).unwrap();
+    let error = preprocessor.features(&new, 0..1).unwrap_err();
+    assert!(
+        error.to_string().contains("`2022-01-01`, expected a date"),
+        "{error}"
+    );
+
+    let (preprocessor, table) = fitted(&[
+        "2022-01-01 06:00",
+        "2023-01-01 12:00",
+        "2022-07-02 06:00",
+        "2023-01-02",
+    ]);
+    let names = preprocessor.feature_names();
+    assert_eq!(names.len(), 1 + 2 + 7 + 2);
+    assert_eq!(names[1], "day: sine of the season");
+    assert_eq!(names[3], "day: Monday");
+    assert_eq!(names[11], "day: cosine of the time");
+    let values = preprocessor.features(&table, 0..4).unwrap();
+    let expected = [
+        [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0],
+        [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, -1.0],
+    ];
+    for (row, expected) in expected.iter().enumerate() {
+        for (found, expected) in values.row(row)[1..].iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-12, "{:?}", values.row(row));
+        }
+    }
+    assert_eq!(values.row(3)[3], 1.0);
+    let path = tempfile::tempdir().unwrap().keep().join("preparation.toml");
+    preprocessor.save(&path).unwrap();
+    assert_eq!(Preprocessor::load(&path).unwrap(), preprocessor);
+}
+
+#[test]
+fn a_feature_says_where_values_are_missing() {
+    let rows = (0..12).map(|row| match row % 2 {
+        0 => format!("{row},red,{row}\n"),
+        _ => format!(",,{row}\n"),
+    });
+    let text = format!(
+        "size,colour,price\n{}12,blue,12\n",
+        rows.collect::<String>()
+    );
+    let table = read(&text, CsvOptions::default()).unwrap();
+    let config = config().with_missing(MissingPolicy::Impute);
+    let preprocessor = Preprocessor::fit(&config, &table, 0..13).unwrap();
+    assert_eq!(
+        preprocessor.feature_names(),
+        [
+            "size",
+            "size is missing",
+            "colour=blue",
+            "colour=red",
+            "colour is missing"
+        ]
+    );
+    let values = preprocessor.features(&table, 0..2).unwrap();
+    assert_eq!(values.row(0)[1..], [0.0, 0.0, 1.0, 0.0]);
+    assert!(values.row(1)[0].abs() < 1e-12);
+    assert_eq!(values.row(1)[1..], [1.0, 0.0, 0.0, 1.0]);
+    // Too few of them to learn from.
+    let preprocessor = Preprocessor::fit(&config, &table, 0..9).unwrap();
+    assert_eq!(preprocessor.feature_names(), ["size", "colour=red"]);
+}
+
+#[test]
 fn numbers_far_from_the_training_rows_are_named() {
     let preprocessor = Preprocessor::fit(&config(), &table(), [0, 1, 2]).unwrap();
     // Sizes were 50 to 90; within a tenth of the width, a size is not far.
@@ -466,7 +569,6 @@ fn numbers_far_from_the_training_rows_are_named() {
         panic!("{far:?}");
     };
     assert_eq!((sizes.column.as_str(), sizes.count), ("size", 2));
-    assert_eq!((sizes.value, sizes.range), (95.0, (50.0, 90.0)));
     let message = sizes.to_string();
     for part in ["line 3", "`size`", "95", "50 to 90", "another row"] {
         assert!(message.contains(part), "{part}: {message}");

@@ -103,7 +103,19 @@ pub(crate) struct HostInputs {
     examples: usize,
 }
 
+impl HostInputs {
+    /// The number of rows.
+    pub(crate) fn examples(&self) -> usize {
+        self.examples
+    }
+}
+
 impl CompiledRecording {
+    /// The number of multiplications in the products of an evaluation of so many rows.
+    pub(crate) fn multiplications(&self, examples: usize) -> u64 {
+        self.program.multiplications(examples)
+    }
+
     /// Compiles a plan, whose taps and copies count only if they are wanted. Fails with the reason.
     pub(crate) fn new(
         plan: &Plan,

@@ -93,6 +93,9 @@ pub(super) fn check(settings: &FitSettings, target: &Target) -> Result<()> {
         (Target::Real(_), LikelihoodName::Mixture) if settings.method == Method::Laplace => {
             "has no curvature in closed form, which laplace needs; use heteroscedastic, or another method"
         }
+        (Target::Real(scale), LikelihoodName::Mixture) if scale.is_logarithmic => {
+            "has a mean that its tails decide if it is of the logarithm; use `--target-scale linear`, or heteroscedastic"
+        }
         (Target::Counts { .. }, LikelihoodName::NegativeBinomial)
             if settings.method == Method::Laplace =>
         {
@@ -425,12 +428,17 @@ mod tests {
     fn a_likelihood_of_other_targets_is_refused_and_an_order_by_names_warned_of() {
         let classes = |names: [&str; 2]| Target::Classes(names.map(String::from).to_vec());
         let real = Target::Real(ColumnScale::KEPT);
+        let logarithm = Target::Real(ColumnScale {
+            is_logarithmic: true,
+            ..ColumnScale::KEPT
+        });
         let settings = |likelihood| FitSettings {
             likelihood: Some(likelihood),
             ..FitSettings::default()
         };
         for (target, likelihood) in [
             (&real, LikelihoodName::Ordinal),
+            (&logarithm, LikelihoodName::Mixture),
             (&classes(["a", "b"]), LikelihoodName::Mixture),
             (&classes(["a", "b"]), LikelihoodName::Heteroscedastic),
         ] {

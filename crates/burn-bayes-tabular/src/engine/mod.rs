@@ -24,7 +24,6 @@ mod process_comparison;
 mod sampling;
 mod trained_model;
 mod training;
-mod weight_posterior;
 
 #[cfg(test)]
 mod tests;
@@ -50,7 +49,6 @@ pub(crate) use trained_model::in_target_units;
 pub use training::Checkpoint;
 pub(crate) use training::Precisions;
 use training::Training;
-pub(crate) use weight_posterior::WeightPosterior;
 
 use crate::error::Result;
 use crate::rows::TrainingSet;

@@ -15,7 +15,6 @@ use super::likelihood::is_noise_a_weight;
 use super::prior::{noises, prior};
 use super::trained_model::TrainedModel;
 use super::training::Training;
-use super::weight_posterior::WeightPosterior;
 use super::{Checkpoint, EpochRecord, Observer};
 use crate::error::{Result, TabularError};
 use crate::network::Network;
@@ -25,15 +24,8 @@ use crate::settings::{FitSettings, Method};
 const NOISE_PRIOR_PRECISION: f64 = 0.1;
 /// The epochs are shown and saved this many times.
 const SHOWN: usize = 50;
-/// Chains that do not agree are lengthened by this many epochs, as long as the budget lasts, and without one as long as they
-/// have no more than the most.
-const LENGTHENED: u64 = 3250;
-const MOST_EPOCHS: usize = 20_000;
-/// Seconds, and the products of a row, a weight, a chain and an epoch in one of them, on two cores.
-const BUDGET: f64 = 30.0;
-const PRODUCTS: f64 = 2e9;
-/// R̂ at which chains are no longer lengthened.
-const UNTIL_R_HAT: f64 = 1.05;
+/// The multiplications for a product of a row and a weight: forwards, and for the gradients of both.
+const OF_PRODUCT: f64 = 3.0;
 /// The chains are compared this many times on the way.
 const COMPARED: usize = 10;
 /// The most epochs between two looks at interruptions.
@@ -91,7 +83,7 @@ pub(super) fn sample(
     }
     let products = training_set.rows() * networks[0].num_params() * settings.chains;
     let most = most_epochs(settings, products);
-    let until = settings.until_r_hat.unwrap_or(UNTIL_R_HAT);
+    let until = settings.until_r_hat.unwrap_or(SamplingConfig::UNTIL_R_HAT);
     let mut chains = Chains {
         training,
         network: networks[0].clone(),
@@ -124,13 +116,13 @@ pub(super) fn sample(
             return Ok(model);
         }
         earlier = agreement;
-        chains.sampling.lengthen(LENGTHENED);
+        chains.sampling.lengthen(SamplingConfig::LENGTHENED);
     }
 }
 
 /// The products of a row, a weight, a chain and an epoch for which chains are lengthened.
 pub(super) fn budget(settings: &FitSettings) -> f64 {
-    PRODUCTS * settings.budget.unwrap_or(BUDGET)
+    SamplingConfig::multiplications(settings.budget) / OF_PRODUCT
 }
 
 /// The epochs from which on chains are no longer lengthened, if an epoch has this many products of a row, a weight and a chain.
@@ -146,11 +138,7 @@ fn most_epochs(settings: &FitSettings, products: usize) -> usize {
     if !method.row().is_lengthened || epochs.is_some() && !is_given {
         return 0;
     }
-    let most = match seconds {
-        Some(_) => usize::MAX,
-        None => MOST_EPOCHS,
-    };
-    ((budget(settings) / products as f64) as usize).clamp(1, most)
+    SamplingConfig::most_steps(*seconds, OF_PRODUCT * products as f64) as usize
 }
 
 /// The random stream of the starts.
@@ -247,7 +235,7 @@ impl Chains<'_, '_> {
     fn model(&self, posterior: SamplePosterior) -> Result<TrainedModel> {
         TrainedModel::new(
             &self.network,
-            Some(WeightPosterior::Samples(posterior)),
+            Some(posterior.into()),
             self.training.training_set.target().clone(),
             self.training.precisions.noise.clone(),
             self.training.settings.seed,
@@ -268,7 +256,9 @@ impl Chains<'_, '_> {
         let length = ChainLength {
             method: self.training.settings.method,
             epochs: self.epoch(),
-            seconds: (self.products * self.epoch()) as f64 / PRODUCTS,
+            seconds: (self.products * self.epoch()) as f64
+                / SamplingConfig::multiplications(Some(1.0))
+                * OF_PRODUCT,
         };
         self.agreement = agreement.map(|agreement| ChainAgreement::of(agreement, length));
         Ok(self.agreement)

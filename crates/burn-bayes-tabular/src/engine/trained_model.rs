@@ -8,13 +8,13 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::eval::DrawProbabilities;
 use burn_bayes::laplace::{Linearized, ModelOutputs};
 use burn_bayes::likelihood::Likelihood;
-use burn_bayes::{FactorPosterior, Noise};
+use burn_bayes::posterior::{AnyPosterior, Posterior};
+use burn_bayes::{FactorPosterior, Noise, Predictor};
 use burn_bayes_data::{ColumnScale, Features};
 
 use super::chain_agreement::ChainAgreement;
 use super::motion::Motion;
 use super::prior::LayerPrecisions;
-use super::weight_posterior::{WeightPosterior, WeightPredictor};
 use crate::error::{Result, TabularError};
 use crate::network::Network;
 use crate::predict::{
@@ -38,7 +38,7 @@ const LARGEST_RATE: f64 = 1e15;
 pub struct TrainedModel {
     network: Network,
     /// `None` if the weights are a point.
-    predictor: Option<WeightPredictor>,
+    predictor: Option<Predictor<Network, AnyPosterior>>,
     /// Predicts with the network linearised at the mean, instead of with its own draws.
     linearized: Option<Arc<Linearized<Network>>>,
     noise: Noise,
@@ -65,14 +65,18 @@ impl TrainedModel {
     /// estimate.
     pub(crate) fn new(
         network: &Network,
-        posterior: Option<WeightPosterior>,
+        posterior: Option<AnyPosterior>,
         target: Target,
         noise_precisions: Vec<f64>,
         seed: u64,
     ) -> Result<Self> {
         let network = network.clone().no_grad();
         let noise = Noise::new(seed).for_prediction();
-        let predictor = posterior.map(|posterior| WeightPredictor::new(&network, posterior, noise));
+        let predictor = posterior.map(|posterior| {
+            // The run has the noise precisions, so the settings of this network are right, not those of the training.
+            let posterior = posterior.with_model_state(&network)?;
+            Predictor::new(network.clone(), posterior, noise)
+        });
         Ok(Self {
             network,
             predictor: predictor.transpose()?,
@@ -103,9 +107,10 @@ impl TrainedModel {
     /// The same model, predicting with the network's own draws in proportion to their weights; see
     /// [`Predictor::with_weighted_draws`].
     pub(crate) fn with_weighted_draws(self, noise: Noise, weights: &[f64]) -> Result<Self> {
-        let weighted = |predictor: WeightPredictor| predictor.with_weighted_draws(noise, weights);
+        let predictor = self.predictor;
+        let weighted = predictor.map(|predictor| predictor.with_weighted_draws(noise, weights));
         Ok(Self {
-            predictor: self.predictor.map(weighted).transpose()?,
+            predictor: weighted.transpose()?,
             linearized: None,
             ..self
         })
@@ -113,10 +118,7 @@ impl TrainedModel {
 
     /// The Gaussian over the weights; `None` for a point estimate, and for samples.
     pub fn posterior(&self) -> Option<&FactorPosterior> {
-        match self.predictor.as_ref()? {
-            WeightPredictor::Gaussian(predictor) => Some(predictor.posterior()),
-            WeightPredictor::Samples(_) => None,
-        }
+        self.predictor.as_ref()?.posterior().as_gaussian()
     }
 
     /// Whether its weights are a point.
@@ -129,7 +131,7 @@ impl TrainedModel {
         let saved = self
             .predictor
             .iter()
-            .try_for_each(|predictor| predictor.save(path));
+            .try_for_each(|predictor| predictor.posterior().save(path));
         Ok(saved.map_err(|error| std::io::Error::other(error.to_string()))?)
     }
 

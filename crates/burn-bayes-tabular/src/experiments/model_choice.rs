@@ -211,6 +211,7 @@ fn can_be_logarithmic(rows: &SplitTable, config: &Config) -> Result<bool> {
         return Ok(false);
     };
     let is_open = data.task()? == TaskName::Regression
+        && fit.likelihood != Some(LikelihoodName::Mixture)
         && fit.prior.kernel().is_none()
         && fit.noise_precision == NoisePrecision::LEARNED
         && rows.train.len() >= FEWEST_ROWS;

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::groups::Groups;
 use crate::predict::{ConformalRequest, Predictions};
 use crate::report::{FurtherScores, ScoredRows};
-use crate::rows::{RowInputs, not_a_column, true_targets};
+use crate::rows::{RowInputs, not_a_column, rows_with_targets, true_targets};
 use crate::run::{Run, RunFolder, RunReport};
 use crate::scores::{Baseline, ConformalScores, Intervals, Scores, ScoresByGroup};
 use crate::settings::{DeviceName, FileFormat, MissingName, refused};
@@ -73,7 +73,12 @@ impl KnownRows {
         let rows = match run.config.data.missing {
             // A missing value of a column that only groups the rows leaves out none.
             MissingName::Drop => complete_rows(&table, &of_run),
-            MissingName::Refuse | MissingName::Impute => (0..table.rows()).collect(),
+            MissingName::Refuse => (0..table.rows()).collect(),
+            MissingName::Impute => {
+                let targets: Vec<String> =
+                    run.preprocessor.target_names().map(String::from).collect();
+                rows_with_targets(&table, &targets, (0..table.rows()).collect())?
+            }
         };
         let groups = by.iter().map(|name| groups(&table, name, &rows));
         Ok(Self {

@@ -1,94 +1,102 @@
 //! Reads a file of delimited text, and splits it into training and validation rows.
 
 mod inputs;
+mod split_table;
 mod task;
 mod training_set;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use burn_bayes_data::{
-    Column, ColumnKind, CsvReader, Dataset, KFold, Preprocessor, Split, Table, Targets, Task,
-    partition, stratified_partition, suspicions,
+    Column, ColumnKind, CsvReader, Dataset, Preprocessor, Table, Targets, suspicions,
 };
 
 use strsim::levenshtein;
 
-use crate::error::{Result, TabularError};
+use crate::error::Result;
 use crate::files::hashed;
 use crate::groups::GroupRule;
 use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
 pub use inputs::RowInputs;
+pub use split_table::SplitTable;
+pub(crate) use split_table::rows_with_targets;
 pub use task::InferredTask;
 pub(crate) use training_set::held_out_rows;
 pub use training_set::{Target, TrainingSet};
 
-/// Warnings about suspicious columns of a table.
+/// Warnings about suspicious columns of a table, about missing values that are imputed, and about times.
 pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
-    let found = suspicions(table, settings.targets()?);
-    Ok(found.iter().map(ToString::to_string).collect())
+    let (path, targets) = (settings.path()?.display(), settings.targets()?);
+    let not_features: Vec<String> = settings.not_features().collect();
+    let is_feature = |name: &str| {
+        let mut others = targets.iter().chain(&not_features);
+        others.all(|other| other != name)
+    };
+    let features: Vec<&str> = table.columns().iter().map(Column::name).collect();
+    let features: Vec<&str> = features
+        .into_iter()
+        .filter(|name| is_feature(name))
+        .collect();
+    let suspicions = suspicions(table, targets);
+    let suspicions: Vec<_> = suspicions
+        .iter()
+        .filter(|found| found.column().is_none_or(|name| features.contains(&name)))
+        .collect();
+    let mut warnings: Vec<String> = suspicions.iter().map(ToString::to_string).collect();
+    let rows = table.rows();
+    for column in table.columns() {
+        let (name, missing) = (column.name(), rows - column.present_rows());
+        let is_feature = features.contains(&name);
+        let mut warn =
+            |finding: String| warnings.push(format!("{path}, column `{name}`: {finding}"));
+        if missing > 0 && settings.missing == MissingName::Impute {
+            let what = match (is_feature, targets.iter().any(|target| target == name)) {
+                (_, true) => "have no value to predict, and are left out",
+                (true, _) if missing == rows => "have no value: it is left out",
+                (true, _) => "have no value, which is imputed (`--missing` says how)",
+                (false, false) => continue,
+            };
+            warn(format!("{missing} of {rows} rows {what}"));
+        }
+        let is_suspicious = suspicions.iter().any(|found| found.column() == Some(name));
+        let is_split = settings.time.is_some() || settings.group_by.is_some();
+        if is_feature && features.len() > 1 && !is_suspicious && !is_split && is_time(column) {
+            warn(format!(
+                "it looks like the time of the rows; if later rows are to be predicted, hold out the latest ones (`--time {name}`)"
+            ));
+        }
+    }
+    let is_constant = |column: &&Column| {
+        let groups = column.groups();
+        features.contains(&column.name())
+            && column.present_rows() == rows
+            && groups.iter().all(|group| *group == groups[0])
+    };
+    let constants = table.columns().iter().filter(is_constant);
+    let constants: Vec<String> = constants.map(|column| column.name().to_string()).collect();
+    if !constants.is_empty() {
+        let names = listed(&constants);
+        warnings.push(format!(
+            "{path}: the same value in every row says nothing: {names}"
+        ));
+    }
+    Ok(warnings)
 }
 
-/// The rows of a file, split but not yet prepared.
-#[derive(Clone, Debug)]
-pub struct SplitTable {
-    /// All rows of the file.
-    pub table: Arc<Table>,
-    /// Indices of the training rows in the table.
-    pub train: Vec<usize>,
-    /// Indices of the validation rows in the table.
-    pub validation: Vec<usize>,
-}
+/// Fewer rows may be in order by chance, and so may numbers of which many are equal.
+const FEWEST_IN_ORDER: usize = 20;
 
-impl SplitTable {
-    /// Splits the rows of a table at random; equal seeds give equal splits.
-    ///
-    /// # Errors
-    /// If a value is missing and the settings refuse that, or there are too few rows to hold some out.
-    pub fn deal(table: Table, settings: &DataSettings, seed: u64) -> Result<Self> {
-        if settings.missing == MissingName::Refuse {
-            table.check_complete()?;
-        }
-        let rows = usable_rows(&table, settings);
-        if rows.is_empty() {
-            return Err(TabularError::Data(format!(
-                "{}: every row has a missing value; use `--missing impute`, or `--ignore` the empty \
-                 columns",
-                settings.path()?.display()
-            )));
-        }
-        let (train, validation) = dealt(&table, &rows, settings, seed)?;
-        Ok(Self {
-            table: Arc::new(table),
-            train,
-            validation,
-        })
-    }
-
-    /// Cross-validation splits of the training rows, stratified by class for a classification.
-    pub fn divisions(&self, settings: &DataSettings, folds: KFold) -> Result<Vec<Split>> {
-        let divisions = match settings.task()?.into() {
-            Task::Regression | Task::Counts | Task::Multilabel => folds.splits(self.train.len())?,
-            Task::Classification => {
-                let target = self.table.column(&settings.targets()?[0])?;
-                let groups = target.groups();
-                let groups: Vec<usize> = self.train.iter().map(|&row| groups[row]).collect();
-                // First without classes, so that an invalid number of folds is not blamed on a class.
-                folds.splits(groups.len())?;
-                let path = settings.path()?;
-                folds.stratified_splits(&groups).map_err(|_| {
-                    let rarest = rarest_class(path, target, &self.train);
-                    let cure = "use fewer folds, or leave the rows out";
-                    TabularError::Data(format!("{rarest}, fewer than the number of folds; {cure}"))
-                })?
-            }
-        };
-        let divisions = divisions.into_iter();
-        let of_table = divisions.map(|split| split.of_rows(&self.train));
-        Ok(of_table.collect())
-    }
+/// Whether a column has dates, or numbers in order of which at least half are different.
+fn is_time(column: &Column) -> bool {
+    let Some(times) = column.times() else {
+        return false;
+    };
+    let rows = times.len();
+    let different = 1 + times.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    rows >= FEWEST_IN_ORDER
+        && (column.kind() == ColumnKind::Category || times.is_sorted() && 2 * different >= rows)
 }
 
 /// Training and validation rows, prepared with statistics of the training rows.
@@ -236,7 +244,10 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
         names.map(move |name| (field, name))
     });
     let target_names = targets.iter().map(|name| ("target", name.as_str()));
-    for (field, name) in target_names.chain(asked) {
+    let of_split = [("time", &settings.time), ("group_by", &settings.group_by)];
+    let of_split = of_split.into_iter();
+    let of_split = of_split.filter_map(|(field, name)| Some((field, name.as_deref()?)));
+    for (field, name) in target_names.chain(of_split).chain(asked) {
         if !names.iter().any(|known| known == name) {
             let unnamed = match settings.header == HeaderName::Detect && names[0] == "column_0" {
                 true => {
@@ -252,7 +263,7 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
         let problem = format!("names the target `{target}`; leave it out");
         return Err(refused("ignore", problem));
     }
-    for name in &settings.ignore.0 {
+    for name in settings.unread() {
         reader = reader.without(name)?;
     }
     for name in &settings.categories.0 {
@@ -261,88 +272,16 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
     Ok(reader.read_all()?)
 }
 
-/// Training and validation rows, stratified by class for a classification.
-fn dealt(
-    table: &Table,
-    rows: &[usize],
-    settings: &DataSettings,
-    seed: u64,
-) -> Result<(Vec<usize>, Vec<usize>)> {
-    if settings.validation == 0.0 {
-        return Ok((rows.to_vec(), Vec::new()));
-    }
-    let shares = [1.0 - settings.validation, settings.validation];
-    let path = settings.path()?;
-    let unfit = |problem: String| {
-        let cure = "use more rows, another fraction with `--validation`, or 0 to hold out none";
-        TabularError::Data(format!("{problem}; {cure}"))
-    };
-    let parts = match settings.task()?.into() {
-        Task::Regression | Task::Counts | Task::Multilabel => partition(rows.len(), &shares, seed)
-            .map_err(|_| {
-                let (path, share) = (path.display(), settings.validation);
-                let count = rows.len();
-                unfit(format!(
-                    "{path}: a fraction of {share} cannot be held out of {count} rows"
-                ))
-            })?,
-        Task::Classification => {
-            let target = table.column(&settings.targets()?[0])?;
-            refuse_rare_classes(target, rows, settings)?;
-            let groups = target.groups();
-            let groups: Vec<usize> = rows.iter().map(|&row| groups[row]).collect();
-            stratified_partition(&groups, &shares, seed).map_err(|_| {
-                let (rarest, share) = (rarest_class(path, target, rows), settings.validation);
-                unfit(format!(
-                    "{rarest}, too few to hold out a fraction of {share}"
-                ))
-            })?
-        }
-    };
-    let numbers = |part: &[usize]| part.iter().map(|&place| rows[place]).collect();
-    Ok((numbers(&parts[0]), numbers(&parts[1])))
-}
-
-/// The beginning of a message that names the class with the fewest of these rows.
-fn rarest_class(path: &Path, target: &Column, rows: &[usize]) -> String {
-    let counts = counts(target, rows).into_iter();
-    let (class, count) = counts.min_by_key(|&(_, count)| count).unwrap_or_default();
-    let (path, name) = (path.display(), target.name());
-    format!("{path}, column `{name}`: the class `{class}` has {count} rows")
-}
-
-/// The number of these rows in each class.
-fn counts(target: &Column, rows: &[usize]) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for label in rows.iter().filter_map(|&row| target.label(row)) {
-        *counts.entry(label).or_insert(0) += 1;
-    }
-    counts
-}
-
-/// Refuses classes with a single row, which cannot be in both training and validation rows.
-fn refuse_rare_classes(target: &Column, rows: &[usize], settings: &DataSettings) -> Result<()> {
-    let counts = counts(target, rows);
-    let Some((class, _)) = counts.iter().find(|&(_, &count)| count == 1) else {
-        return Ok(());
-    };
-    let (file, name) = (settings.path()?.display(), target.name());
-    let cure = match target.kind() == ColumnKind::Number && 2 * counts.len() > rows.len() {
-        true => "for a numeric target, use `--task regression`",
-        false => "leave the row out, or hold out no rows with `--validation 0`",
-    };
-    Err(TabularError::Data(format!(
-        "{file}, column `{name}`: the class `{class}` has one row, but at least two are needed, one for \
-         training and one to hold out; {cure}"
-    )))
-}
-
 /// What is wrong with the name of a column that does not exist.
 pub(crate) fn not_a_column(name: &str, path: &Path, names: &[String]) -> String {
     let hint = nearest(name, names);
     let hint = hint.map_or(String::new(), |hint| format!("; did you mean `{hint}`"));
+    let quoted = match names.iter().any(|known| known.contains(',')) {
+        true => "; write a name with a comma in quotes, as in '\"a, b\"'",
+        false => "",
+    };
     format!(
-        "is `{name}`, which is not a column of {}{hint}; its columns are {}",
+        "is `{name}`, which is not a column of {}{hint}; its columns are {}{quoted}",
         path.display(),
         listed(names)
     )

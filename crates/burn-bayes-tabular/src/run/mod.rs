@@ -38,13 +38,13 @@ use burn::module::{Module, ParamGroup};
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device};
 use burn_bayes::graph::Layout;
-use burn_bayes::posterior::Posterior;
+use burn_bayes::posterior::{AnyPosterior, Posterior};
 use burn_bayes_data::{Features, Preprocessor};
 use checksums::Checksums;
 use model_file::{FORMAT, ModelFile};
 use plain_models::PlainRecord;
 
-use crate::engine::{TrainedModel, WeightPosterior, network};
+use crate::engine::{TrainedModel, network};
 use crate::error::{Result, TabularError};
 use crate::files::{at, remove, write_whole};
 use crate::groups::GroupRule;
@@ -179,10 +179,7 @@ fn load_model(
     let (network, posterior) = match model_file.checksums.has(&path) {
         true => {
             model_file.checksums.verified(&path)?;
-            let posterior = match config.fit.method.is_sampled() {
-                true => WeightPosterior::Samples(loaded(&path, &network, device)?),
-                false => WeightPosterior::Gaussian(loaded(&path, &network, device)?),
-            };
+            let posterior = loaded(&path, &network, device)?;
             (network, Some(posterior))
         }
         false => {
@@ -200,8 +197,8 @@ fn load_model(
 }
 
 /// A posterior over the weights of a network.
-fn loaded<P: Posterior>(path: &Path, network: &Network, device: &Device) -> Result<P> {
-    let posterior = P::load(path, device)?;
+fn loaded(path: &Path, network: &Network, device: &Device) -> Result<AnyPosterior> {
+    let posterior = AnyPosterior::load(path, device)?;
     let layout = Layout::new(network, &ParamGroup::all())?;
     match posterior.layout().difference(&layout) {
         None => Ok(posterior),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::DeviceName;
 use super::prior::PriorName;
-use super::value::SettingValue;
+use super::value::{Kind, SettingValue};
 
 /// Defines an enumeration whose values have names in settings and on command lines, perhaps those of another one with the
 /// same values.
@@ -189,7 +189,8 @@ choices! {
     MissingName {
         /// Stop with an error.
         Refuse = "refuse",
-        /// Replace by the mean of the column, or its most frequent category.
+        /// Replace by the mean of the column, or its most frequent category, and add a feature that says where, if an eighth of the
+        /// training rows lack the value. Rows without a value to predict are left out.
         Impute = "impute",
         /// Leave the row out of training, scores and predictions.
         Drop = "drop",
@@ -407,15 +408,36 @@ pub struct Words(pub Vec<String>);
 impl FromStr for Words {
     type Err = Infallible;
 
+    /// Words in double quotes may contain commas.
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        let words = text.split(',').map(|word| word.trim().to_string());
-        Ok(Self(words.filter(|word| !word.is_empty()).collect()))
+        let mut is_quoted = false;
+        let words = text.split(|character| {
+            is_quoted ^= character == '"';
+            character == ',' && !is_quoted
+        });
+        let bare = |word: &str| {
+            let word = word.trim();
+            let quoted = word
+                .strip_prefix('"')
+                .and_then(|word| word.strip_suffix('"'));
+            quoted.unwrap_or(word).to_string()
+        };
+        Ok(Self(
+            words.map(bare).filter(|word| !word.is_empty()).collect(),
+        ))
     }
 }
 
 impl fmt::Display for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join(","))
+        for (place, word) in self.0.iter().enumerate() {
+            let comma = if place > 0 { "," } else { "" };
+            match word.contains(',') {
+                true => write!(f, "{comma}\"{word}\"")?,
+                false => write!(f, "{comma}{word}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -449,7 +471,7 @@ impl FromStr for TargetColumns {
 
 impl fmt::Display for TargetColumns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.names().join(","))
+        Words(self.names().to_vec()).fmt(f)
     }
 }
 
@@ -482,8 +504,12 @@ impl SettingValue for NetworkShape {}
 impl SettingValue for NoisePrecision {}
 impl SettingValue for PriorName {}
 impl SettingValue for PriorPrecision {}
-impl SettingValue for TargetColumns {}
-impl SettingValue for Words {}
+impl SettingValue for TargetColumns {
+    const KIND: Kind = Kind::List;
+}
+impl SettingValue for Words {
+    const KIND: Kind = Kind::List;
+}
 
 #[cfg(test)]
 mod tests {
@@ -502,6 +528,20 @@ mod tests {
         }
         for text in ["learned", "learned-per-layer", "0.25"] {
             assert_eq!(text.parse::<PriorPrecision>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn words_in_quotes_may_contain_commas() {
+        for (text, words) in [
+            ("a,b", &["a", "b"][..]),
+            (" a , ,b,", &["a", "b"]),
+            ("\"size, m²\",b", &["size, m²", "b"]),
+            ("a\"b", &["a\"b"]),
+        ] {
+            let found: Words = text.parse().unwrap();
+            assert_eq!(found.0, words, "{text}");
+            assert_eq!(found.to_string().parse(), Ok(found));
         }
     }
 

@@ -44,18 +44,24 @@ settings! {
         /// Whether the first row names the columns.
         header: HeaderName = HeaderName::Detect;
         /// Treatment of missing values.
-        missing: MissingName = MissingName::Refuse;
+        missing: MissingName = MissingName::Impute;
         /// Values that count as missing, in addition to an empty cell, separated by commas.
         [allows_hyphens: true]
         na_values: Words = na_values();
         /// Treatment of categories that do not occur in the training rows.
-        unseen: UnseenName = UnseenName::Refuse;
+        unseen: UnseenName = UnseenName::Zeros;
         /// What is predicted of a number.
         target_scale: TargetScaleName = TargetScaleName::Auto;
         /// Do not standardise numeric columns and targets to mean 0 and variance 1.
         no_standardize: bool = false;
         /// Fraction of the rows held out for validation; 0 for none.
         validation: f64 = 0.2;
+        /// Column of times, numbers or dates: the latest rows are held out, and folds are tested on later rows than they train on.
+        [value: Some("COLUMN")]
+        time: String;
+        /// Column of groups, such as patients or places, which are held out as a whole. It is not a feature.
+        [value: Some("COLUMN")]
+        group_by: String;
     }
 }
 
@@ -102,6 +108,18 @@ impl DataSettings {
                     format!("names `{name}` twice; leave out one of them"),
                 ));
             }
+        }
+        for (field, column) in [("time", &self.time), ("group_by", &self.group_by)] {
+            if let Some(name) = column.as_ref().filter(|&name| targets.contains(name)) {
+                return Err(refused(
+                    field,
+                    format!("is the target `{name}`; name another column"),
+                ));
+            }
+        }
+        if self.time.is_some() && self.group_by.is_some() {
+            let problem = "is given together with `--group-by`; rows are held out by one of them";
+            return Err(refused("time", problem));
         }
         let is_one_number =
             targets.len() == 1 && self.task.is_none_or(|task| task == TaskName::Regression);
@@ -164,9 +182,23 @@ impl DataSettings {
         }
     }
 
+    /// Columns that are read for the splits, but are no features.
+    pub(crate) fn not_features(&self) -> impl Iterator<Item = String> {
+        let time = self.time.iter().filter(|name| self.ignore.0.contains(name));
+        time.chain(&self.group_by).cloned()
+    }
+
+    /// Columns that are not read.
+    pub(crate) fn unread(&self) -> impl Iterator<Item = &String> {
+        let split = [self.time.as_ref(), self.group_by.as_ref()];
+        let ignored = self.ignore.0.iter();
+        ignored.filter(move |name| !split.contains(&Some(*name)))
+    }
+
     /// How its columns are prepared.
     pub fn preprocessor(&self) -> Result<PreprocessorConfig> {
         let config = PreprocessorConfig::new(self.targets()?.to_vec(), self.task()?.into())
+            .with_ignored(self.not_features())
             .with_missing(self.missing.into())
             .with_unseen(self.unseen.into())
             .with_max_categories(self.max_categories)

@@ -643,7 +643,7 @@ mod tests {
             let candidates = ["2", "3", "0.5", "true", "linear", "gp:rbf", "cuda"];
             let choices: Vec<&str> = match setting.kind {
                 Kind::Choice(choices) => choices.iter().map(|choice| choice.name).collect(),
-                Kind::Switch | Kind::Text => candidates.to_vec(),
+                Kind::Switch | Kind::Text | Kind::List => candidates.to_vec(),
             };
             let mut others = choices.iter().filter_map(|text| {
                 let mut settings = base.clone();

@@ -9,6 +9,8 @@ use std::str::FromStr;
 pub enum Kind {
     /// A number or a text, checked when it is parsed.
     Text,
+    /// Words, separated by commas.
+    List,
     /// One of these.
     Choice(&'static [Choice]),
     /// True or false; true if only its name is given.

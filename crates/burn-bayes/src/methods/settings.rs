@@ -94,11 +94,24 @@ impl<C> BayesianConfig<C> {
             .with_averaging(Averaging::None)
     }
 
-    /// With other settings of the method.
+    /// With other settings of the method, or another method.
     #[must_use]
-    pub fn map_method(self, change: impl FnOnce(C) -> C) -> Self {
-        let method = change(self.method);
-        Self { method, ..self }
+    pub fn map_method<D>(self, change: impl FnOnce(C) -> D) -> BayesianConfig<D> {
+        BayesianConfig {
+            method: change(self.method),
+            train_len: self.train_len,
+            ess: self.ess,
+            prior: self.prior,
+            draws: self.draws,
+            antithetic: self.antithetic,
+            initial_mean: self.initial_mean,
+            mean_stage: self.mean_stage,
+            mean_stage_rate: self.mean_stage_rate,
+            averaging: self.averaging,
+            steps: self.steps,
+            group: self.group,
+            seed: self.seed,
+        }
     }
 
     /// Sets λ.

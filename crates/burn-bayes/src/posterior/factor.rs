@@ -436,7 +436,10 @@ impl FactorPosterior {
     }
 
     fn read(path: &Path, format: FileFormat, device: &Device) -> Result<Self> {
-        let mut saved = Saved::read(path, format, device)?;
+        Self::from_file(Saved::read(path, format, device)?)
+    }
+
+    pub(super) fn from_file(mut saved: Saved<'_>) -> Result<Self> {
         let kind = match saved.expect_form(&FormKind::ALL.map(FormKind::name))? {
             name if name == FormKind::Covariance.name() => FormKind::Covariance,
             _ => FormKind::Precision,

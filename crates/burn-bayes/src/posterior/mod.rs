@@ -1,9 +1,10 @@
 //! Distributions over the weights of a model.
 //!
 //! Every method returns a [`Posterior`]: a [`FactorPosterior`] (a low-rank-plus-diagonal Gaussian),
-//! a [`PointPosterior`] (one vector of weights, as in ordinary training), a [`SamplePosterior`] (the draws of chains), or a
-//! [`Mixture`] of posteriors of the same type (an ensemble).
+//! a [`PointPosterior`] (one vector of weights, as in ordinary training), a [`SamplePosterior`] (the draws of chains), one of these two
+//! ([`AnyPosterior`]), or a [`Mixture`] of posteriors of the same type (an ensemble).
 
+mod any;
 mod covariance;
 mod dense;
 mod divergence;
@@ -28,6 +29,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 
+pub use self::any::AnyPosterior;
 pub use self::dense::DenseGaussian;
 #[doc(hidden)]
 pub use self::dense::linear_regression_posterior;

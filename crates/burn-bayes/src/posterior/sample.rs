@@ -82,6 +82,21 @@ impl SamplePosterior {
     pub fn count(&self) -> usize {
         self.samples.dims()[0]
     }
+
+    /// Whether a file has this form.
+    pub(super) fn is_in(saved: &Saved<'_>) -> bool {
+        saved.expect_form(&[FORM]).is_ok()
+    }
+
+    pub(super) fn from_file(mut saved: Saved<'_>) -> Result<Self> {
+        saved.expect_form(&[FORM])?;
+        let samples = saved.rows(FORM)?;
+        let samples = samples.ok_or_else(|| saved.damaged("the tensor `samples` is missing"))?;
+        saved.expect_empty()?;
+        let posterior = Self::new(saved.layout(), samples);
+        let posterior = posterior.map_err(|error| saved.damaged(error))?;
+        Ok(posterior.with_state(saved.state()))
+    }
 }
 
 impl Posterior for SamplePosterior {
@@ -121,14 +136,7 @@ impl Posterior for SamplePosterior {
     }
 
     fn load(path: &Path, device: &Device) -> Result<Self> {
-        let mut saved = Saved::read(path, FileFormat::of(path), device)?;
-        saved.expect_form(&[FORM])?;
-        let samples = saved.rows(FORM)?;
-        let samples = samples.ok_or_else(|| saved.damaged("the tensor `samples` is missing"))?;
-        saved.expect_empty()?;
-        let posterior = Self::new(saved.layout(), samples);
-        let posterior = posterior.map_err(|error| saved.damaged(error))?;
-        Ok(posterior.with_state(saved.state()))
+        Self::from_file(Saved::read(path, FileFormat::of(path), device)?)
     }
 }
 

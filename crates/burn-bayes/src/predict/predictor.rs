@@ -129,6 +129,21 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
         Ok(Self { weighted, ..self })
     }
 
+    /// The same predictor with the posterior as one of several forms.
+    pub(crate) fn with_any_form<Q: From<P>>(self) -> Predictor<M, Q> {
+        Predictor {
+            model: self.model,
+            has_own_states: self.has_own_states,
+            posterior: self.posterior.into(),
+            sampler: self.sampler,
+            noise: self.noise,
+            weighted: self.weighted,
+            dropout: self.dropout,
+            batched: self.batched,
+            is_checked: self.is_checked,
+        }
+    }
+
     /// The model, with the state that all draws share, and any weights.
     pub(crate) fn model(&self) -> &M {
         &self.model

@@ -116,6 +116,15 @@ where
         })
     }
 
+    /// The number of multiplications of a gradient; `None` if it is not compiled.
+    pub fn multiplications(&self) -> Option<u64> {
+        let batches = self.batches.iter().map(|batch| match batch {
+            Batch::Compiled(batch) => Some(batch.multiplications()),
+            Batch::Direct(_) => None,
+        });
+        batches.sum()
+    }
+
     /// Which weights they are.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout

@@ -5,6 +5,7 @@
 //! rows underestimate the noise.)
 
 use std::any::Any;
+use std::f64::consts::TAU;
 use std::io::{IsTerminal, Write, stderr};
 use std::ops::ControlFlow;
 
@@ -12,13 +13,14 @@ use burn::module::{Module, ModuleDisplay};
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::train::InferenceStep;
+use burn_bayes_graph::ExampleBatch;
 
 use super::fitted::Fitted;
 use super::rows::{Rows, Shuffled};
 use super::{Inputs, Supervised};
 use crate::diagnostics::ConvergenceTest;
 use crate::error::{Error, Result};
-use crate::likelihood::{Targets, unit_precisions};
+use crate::likelihood::{Likelihood, Targets, unit_precisions};
 use crate::methods::checks::counts;
 use crate::methods::{Algorithm, BayesianConfig, MethodConfig};
 use crate::noise::Noise;
@@ -33,6 +35,8 @@ pub const PREDICTION_DRAWS: usize = 100;
 /// A training has at least so many epochs and steps unless it is set.
 const FEWEST_EPOCHS: usize = 100;
 const FEWEST_STEPS: usize = 3000;
+/// The rows of a mini-batch unless they are set.
+const BATCH_SIZE: usize = 32;
 /// The share of the rows that is held out, and the least number of rows of which one is.
 const HELD_OUT: f64 = 0.2;
 const FEWEST_ROWS: usize = 10;
@@ -42,7 +46,7 @@ const LEARNING: f64 = 0.8;
 /// The noise precision at the beginning, in units of 1/variance of the targets.
 const FIRST_GUESS: f64 = 10.0;
 /// Rows that are evaluated at once without a training.
-const ROWS_AT_ONCE: usize = 1000;
+pub(super) const ROWS_AT_ONCE: usize = 1000;
 /// The random streams.
 const SPLIT: u64 = 0x7370_6c69;
 const SHUFFLING: u64 = 0x7368_7566;
@@ -68,23 +72,23 @@ const SHUFFLING: u64 = 0x7368_7566;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Fit<C> {
-    config: BayesianConfig<C>,
-    epochs: Option<usize>,
-    batch_size: usize,
-    learning_rate: Option<f64>,
+    pub(super) config: BayesianConfig<C>,
+    pub(super) epochs: Option<usize>,
+    pub(super) batch_size: Option<usize>,
+    pub(super) learning_rate: Option<f64>,
     held_out: f64,
-    learns_noise: bool,
-    shows_progress: bool,
+    pub(super) learns_noise: bool,
+    pub(super) shows_progress: bool,
 }
 
-impl<C: MethodConfig> Fit<C> {
+impl<C> Fit<C> {
     /// A fit with this method.
     pub fn new(method: C) -> Self {
         Self {
             // N is that of the data.
             config: BayesianConfig::new(1, method),
             epochs: None,
-            batch_size: 32,
+            batch_size: None,
             learning_rate: None,
             held_out: HELD_OUT,
             learns_noise: false,
@@ -102,6 +106,19 @@ impl<C: MethodConfig> Fit<C> {
         Self { config, ..self }
     }
 
+    /// The same with another method.
+    pub(super) fn with_config<D>(&self, config: BayesianConfig<D>) -> Fit<D> {
+        Fit {
+            config,
+            epochs: self.epochs,
+            batch_size: self.batch_size,
+            learning_rate: self.learning_rate,
+            held_out: self.held_out,
+            learns_noise: self.learns_noise,
+            shows_progress: self.shows_progress,
+        }
+    }
+
     /// Sets the number of passes over the data; by default 100, or as many as give 3000 steps if that is more.
     #[must_use]
     pub fn with_epochs(self, epochs: usize) -> Self {
@@ -112,6 +129,7 @@ impl<C: MethodConfig> Fit<C> {
     /// Sets the number of rows of a mini-batch; 32 by default.
     #[must_use]
     pub fn with_batch_size(self, batch_size: usize) -> Self {
+        let batch_size = Some(batch_size);
         Self { batch_size, ..self }
     }
 
@@ -153,69 +171,17 @@ impl<C: MethodConfig> Fit<C> {
         }
     }
 
-    /// Trains the model on these inputs and targets, and says whether the fit can be used.
-    ///
-    /// # Errors
-    ///
-    /// If the data have values that are not finite, or other numbers of inputs than of targets; if a setting cannot be used;
-    /// if the training diverges.
-    pub fn run<M, X, Y, A, P>(
+    /// The rows that are held out, and those to fit.
+    pub(super) fn split<B: ExampleBatch>(
         &self,
-        model: Supervised<M, X, Y>,
-        data: (X, Y),
-    ) -> Result<(Fitted<M, X, Y, P>, Verdict)>
-    where
-        C: MethodConfig<Algorithm = A>,
-        A: Algorithm<Posterior = P, Signal: Gather<Supervised<M, X, Y>, A>>,
-        P: Posterior,
-        M: Module + ModuleDisplay + 'static,
-        X: Inputs,
-        Y: Targets,
-    {
-        counts([
-            ("batch_size", self.batch_size),
-            ("epochs", self.epochs.unwrap_or(1)),
-        ])?;
-        let device = model.devices().into_iter().next().unwrap_or_default();
-        let rows = Rows::new(data, &device)?;
-        let order = rows.order(Noise::new(self.config.seed).fold(SPLIT));
-        let (held_out, training) = order.split_at(self.held_out_rows(rows.count())?);
-        if training.is_empty() {
-            return Err(Error::config("data", "has no rows to train on"));
+        rows: &Rows<B>,
+    ) -> Result<(Vec<usize>, Vec<usize>)> {
+        let mut held_out = rows.order(Noise::new(self.config.seed).fold(SPLIT));
+        let training = held_out.split_off(self.held_out_rows(rows.count())?);
+        match training.is_empty() {
+            true => Err(Error::config("data", "has no rows to train on")),
+            false => Ok((held_out, training)),
         }
-        let model = match self.learns_noise {
-            true => with_first_noise(model, rows.select(held_out))?,
-            false => model,
-        };
-        let mut config = self.config.clone();
-        config.train_len = training.len();
-        let batches = Shuffled {
-            rows: &rows,
-            training,
-            batch_size: self.batch_size,
-            noise: Noise::new(config.seed).fold(SHUFFLING),
-        };
-        let enough = FEWEST_EPOCHS.max(FEWEST_STEPS.div_ceil(batches.per_epoch()));
-        let epochs = self.epochs.unwrap_or(enough);
-        let rates = self.rates(epochs * batches.per_epoch())?;
-        config.steps = Some((epochs * batches.per_epoch()) as u64);
-        let bayesian = config.try_init(model)?.with_compiled_loss();
-        let trainer = Trainer::new(bayesian, self.optimizer(&config)?.init(), rates)
-            .with_epochs(epochs)
-            .with_seed(config.seed);
-        let mut watched = Watched {
-            rows: &rows,
-            held_out,
-            learns_noise: self.learns_noise,
-            epochs,
-            shows_progress: self.shows_progress,
-        };
-        let run = trainer.run(&batches, &mut watched)?;
-        watched.end_progress();
-        let bayesian = run.trainer.into_model();
-        let verdict = run.verdict.unwrap_or_default();
-        let verdict = with_kl_gap(&config, &bayesian, batches.epoch(epochs, 0), verdict)?;
-        Ok((Fitted::new(bayesian.predictor()?), verdict))
     }
 
     /// The number of rows that are held out of this many.
@@ -238,6 +204,89 @@ impl<C: MethodConfig> Fit<C> {
         }
         Ok(held_out)
     }
+}
+
+impl<C: MethodConfig> Fit<C> {
+    /// Trains the model on these inputs and targets, and says whether the fit can be used.
+    ///
+    /// # Errors
+    ///
+    /// If the data have values that are not finite, or other numbers of inputs than of targets; if a setting cannot be used;
+    /// if the training diverges.
+    pub fn run<M, X, Y, A, P>(
+        &self,
+        model: Supervised<M, X, Y>,
+        data: (X, Y),
+    ) -> Result<(Fitted<M, X, Y, P>, Verdict)>
+    where
+        C: MethodConfig<Algorithm = A>,
+        A: Algorithm<Posterior = P, Signal: Gather<Supervised<M, X, Y>, A>>,
+        P: Posterior,
+        M: Module + ModuleDisplay + 'static,
+        X: Inputs,
+        Y: Targets,
+    {
+        let device = model.devices().into_iter().next().unwrap_or_default();
+        self.run_rows(model, &Rows::new(data, &device)?)
+    }
+
+    /// The same with rows on the device of the model.
+    pub(super) fn run_rows<M, X, Y, A, P>(
+        &self,
+        model: Supervised<M, X, Y>,
+        rows: &Rows<(X, Y)>,
+    ) -> Result<(Fitted<M, X, Y, P>, Verdict)>
+    where
+        C: MethodConfig<Algorithm = A>,
+        A: Algorithm<Posterior = P, Signal: Gather<Supervised<M, X, Y>, A>>,
+        P: Posterior,
+        M: Module + ModuleDisplay + 'static,
+        X: Inputs,
+        Y: Targets,
+    {
+        let batch_size = self.batch_size.unwrap_or(BATCH_SIZE);
+        counts([
+            ("batch_size", batch_size),
+            ("epochs", self.epochs.unwrap_or(1)),
+        ])?;
+        let (held_out, training) = self.split(rows)?;
+        let constant = constant_nll(&model.likelihood, rows, [&training, &held_out]);
+        let model = match self.learns_noise {
+            true => with_first_noise(model, rows.select(&held_out).1)?,
+            false => model,
+        };
+        let mut config = self.config.clone();
+        config.train_len = training.len();
+        let batches = Shuffled {
+            rows,
+            training: &training,
+            batch_size,
+            noise: Noise::new(config.seed).fold(SHUFFLING),
+        };
+        let enough = FEWEST_EPOCHS.max(FEWEST_STEPS.div_ceil(batches.per_epoch()));
+        let epochs = self.epochs.unwrap_or(enough);
+        let rates = self.rates(epochs * batches.per_epoch())?;
+        config.steps = Some((epochs * batches.per_epoch()) as u64);
+        let bayesian = config.try_init(model)?.with_compiled_loss();
+        let trainer = Trainer::new(bayesian, self.optimizer(&config)?.init(), rates)
+            .with_epochs(epochs)
+            .with_seed(config.seed);
+        let mut watched = Watched {
+            rows,
+            held_out: &held_out,
+            learns_noise: self.learns_noise,
+            epochs,
+            shows_progress: self.shows_progress,
+        };
+        let run = trainer.run(&batches, &mut watched)?;
+        watched.end_progress();
+        let bayesian = run.trainer.into_model();
+        let mut verdict = run.verdict.unwrap_or_default();
+        let validation = verdict.validation.take();
+        verdict.validation = validation.map(|found| found.with_constant(constant));
+        let verdict = with_kl_gap(&config, &bayesian, batches.epoch(epochs, 0), verdict)?;
+        Ok((Fitted::new(bayesian.predictor()?), verdict))
+    }
 
     fn rates(&self, steps: usize) -> Result<ModuleLrScheduler> {
         let mut rates = self.config.learning_rates();
@@ -258,17 +307,56 @@ impl<C: MethodConfig> Fit<C> {
     }
 }
 
-/// The model with a first guess of the noise of these rows.
+/// The model with a first guess of the noise of these targets.
 fn with_first_noise<M, X, Y: Targets>(
     model: Supervised<M, X, Y>,
-    (_, targets): (X, Y),
+    targets: Y,
 ) -> Result<Supervised<M, X, Y>> {
-    // Targets with noise are no classes, so the number of outputs does not matter.
-    let targets = targets.columns(&model.likelihood, 0);
-    let units = unit_precisions(&model.likelihood, &targets)?;
-    let precisions: Vec<f64> = units.iter().map(|unit| FIRST_GUESS * unit).collect();
+    let precisions = first_precisions(&model.likelihood, targets)?;
     let likelihood = model.likelihood.clone().with_noise_precisions(&precisions);
     Ok(model.with_likelihood(likelihood))
+}
+
+/// First guesses of the noise precisions of these targets.
+pub(super) fn first_precisions<Y: Targets>(
+    likelihood: &Likelihood,
+    targets: Y,
+) -> Result<Vec<f64>> {
+    // Targets with noise are no classes, so the number of outputs does not matter.
+    let units = unit_precisions(likelihood, &targets.columns(likelihood, 0))?;
+    Ok(units.iter().map(|unit| FIRST_GUESS * unit).collect())
+}
+
+/// The mean negative log-likelihood of held-out numbers under Gaussians with the mean and variance of those of the training
+/// rows; `None` for other targets, without held-out rows, and if a target does not vary.
+pub(super) fn constant_nll<X: Inputs, Y: Targets>(
+    likelihood: &Likelihood,
+    rows: &Rows<(X, Y)>,
+    [training, held_out]: [&[usize]; 2],
+) -> Option<f64> {
+    let is_number = matches!(
+        likelihood,
+        Likelihood::Gaussian { .. }
+            | Likelihood::GaussianTargets { .. }
+            | Likelihood::HeteroscedasticGaussian
+            | Likelihood::GaussianMixture { .. }
+    );
+    if !is_number || training.len() < 2 || held_out.is_empty() {
+        return None;
+    }
+    let targets = |places: &[usize]| rows.select(places).1.columns(likelihood, 0);
+    let (training, held_out) = (targets(training), targets(held_out));
+    let mean = training.clone().mean_dim(0);
+    let variance = training.var(0);
+    let squares = (held_out - mean).square() / variance.clone();
+    let of_rows = (squares + (variance * TAU).log()).sum_dim(1).mean() * 0.5;
+    Some(of_rows.into_scalar::<f64>()).filter(|nll| nll.is_finite())
+}
+
+/// Writes progress to the standard error.
+pub(super) fn shown(text: &str) {
+    // Nothing depends on whether it can be shown.
+    let _ = write!(stderr(), "{text}");
 }
 
 /// The verdict with the KL gap of a Gaussian posterior.
@@ -313,18 +401,14 @@ impl<X, Y> Watched<'_, X, Y> {
     fn progress(&self, summary: &EpochSummary) {
         if self.shows_progress {
             let EpochSummary { epoch, loss } = summary;
-            // Nothing depends on whether it can be shown.
-            let _ = write!(
-                stderr(),
-                "\repoch {epoch} of {}, loss {loss:.4}  ",
-                self.epochs
-            );
+            let epochs = self.epochs;
+            shown(&format!("\repoch {epoch} of {epochs}, loss {loss:.4}  "));
         }
     }
 
     fn end_progress(&self) {
         if self.shows_progress {
-            let _ = writeln!(stderr());
+            shown("\n");
         }
     }
 }

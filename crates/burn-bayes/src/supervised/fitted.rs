@@ -7,16 +7,16 @@ use burn::tensor::Tensor;
 
 use super::fit::PREDICTION_DRAWS;
 use super::rows::placed;
-use super::{Inputs, Supervised};
+use super::{Inputs, LOG_VARIANCE, Supervised};
 use crate::error::Result;
 use crate::likelihood::{Likelihood, Prediction, Targets};
 use crate::noise::Noise;
-use crate::posterior::{FactorPosterior, Posterior};
+use crate::posterior::{AnyPosterior, Posterior};
 use crate::predict::Predictor;
 
-/// A [`Supervised`] model and the posterior over its weights.
+/// A [`Supervised`] model and the posterior over its weights, which is of either form where none is named.
 #[derive(Clone, Debug)]
-pub struct Fitted<M, X = Tensor<2>, Y = Tensor<2>, P = FactorPosterior> {
+pub struct Fitted<M, X = Tensor<2>, Y = Tensor<2>, P = AnyPosterior> {
     predictor: Predictor<Supervised<M, X, Y>, P>,
     draws: usize,
 }
@@ -32,6 +32,14 @@ where
         Self {
             predictor,
             draws: PREDICTION_DRAWS,
+        }
+    }
+
+    /// The same with the posterior as one of several forms.
+    pub(super) fn with_any_form<Q: From<P>>(self) -> Fitted<M, X, Y, Q> {
+        Fitted {
+            predictor: self.predictor.with_any_form(),
+            draws: self.draws,
         }
     }
 
@@ -51,6 +59,11 @@ where
         let state = posterior.state(Noise::new(0))?;
         let likelihood = Supervised::<M, X, Y>::likelihood_of(&state)?;
         let model = Supervised::new(network, forward, likelihood);
+        let noise = posterior.layout().entry(LOG_VARIANCE);
+        let model = match noise {
+            Some(noise) => model.with_noise_weights(vec![0.0; noise.len()]),
+            None => model,
+        };
         Ok(Self::new(Predictor::restore(model, posterior)?))
     }
 

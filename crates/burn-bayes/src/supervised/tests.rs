@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use burn::module::Module;
+use burn::module::{Module, ParamGroup};
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::AdamConfig;
 use burn::tensor::activation::tanh;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 use burn::train::metric::{AccuracyMetric, Adaptor, LossInput, Metric, Numeric};
 use burn::train::{RegressionOutput, TrainStep};
 
@@ -17,7 +17,7 @@ use crate::methods::{SlangConfig, VifaConfig};
 use crate::metric::testing::metadata;
 use crate::metric::{AverageNllMetric, CrpsMetric, MixtureNllMetric};
 use crate::noise::Noise;
-use crate::posterior::Posterior;
+use crate::posterior::{AnyPosterior, Posterior};
 use crate::{BayesianConfig, GaussianNll};
 
 /// The folder of one test.
@@ -190,6 +190,130 @@ fn a_fit_learns_the_noise_and_its_file_is_the_whole_model() {
     }
 }
 
+fn auto(seed: u64) -> Fit<Auto> {
+    let settings = |config: BayesianConfig<Auto>| config.with_seed(seed);
+    Fit::new(Auto::new())
+        .with_settings(settings)
+        .with_progress(false)
+}
+
+#[test]
+fn a_small_model_is_sampled_with_its_noise_and_its_file_is_the_whole_model() {
+    let folder = Folder::new("sampled");
+    let model = || Supervised::new(Net::new(8, 1, false, 1), Net::forward, gaussian(1.0));
+    let fit = auto(1).with_learned_noise();
+    let (fitted, verdict) = fit.run(model(), curve()).unwrap();
+    let AnyPosterior::Samples(samples) = fitted.posterior() else {
+        panic!("a small model is sampled");
+    };
+    assert_eq!(samples.layout().len(), 25 + 1);
+    let agreement = verdict.agreement.unwrap();
+    assert!(
+        agreement.is_approximate() && verdict.problems().is_empty(),
+        "{verdict}"
+    );
+    assert!(
+        verdict.to_string().ends_with("no problem was found"),
+        "{verdict}"
+    );
+    assert_eq!(verdict.validation.unwrap().difference.rows(), 12);
+
+    let device = Device::default();
+    let inputs = || Tensor::<2>::from_data([[0.1], [3.0]], &device);
+    let prediction = fitted.predict(inputs()).unwrap();
+    let mean = values(prediction.mean());
+    assert!((mean[0] - 0.3_f64.sin()).abs() < 0.15, "{mean:?}");
+    let noise = values(prediction.aleatoric_variance().sqrt());
+    assert!(
+        (0.15..0.3).contains(&noise[0]) && (noise[0] - noise[1]).abs() < 1e-6,
+        "{noise:?}"
+    );
+    // What the data do not determine is uncertain.
+    let deviation = values(prediction.deviation());
+    assert!(deviation[1] > 2.0 * deviation[0], "{deviation:?}");
+
+    let file = folder.file("sampled.safetensors");
+    fitted.save(&file).unwrap();
+    let loaded: Fitted<Net> = Fitted::load(&file, Net::new(8, 1, false, 9), Net::forward).unwrap();
+    let found = loaded.predict(inputs()).unwrap();
+    assert_eq!(values(found.mean()), values(prediction.mean()));
+    assert_eq!(values(found.deviation()), values(prediction.deviation()));
+
+    let (again, _) = auto(1).with_learned_noise().run(model(), curve()).unwrap();
+    assert_eq!(values(again.predict(inputs()).unwrap().mean()), mean);
+    let (other, _) = auto(2).with_learned_noise().run(model(), curve()).unwrap();
+    assert_ne!(values(other.predict(inputs()).unwrap().mean()), mean);
+}
+
+#[test]
+fn a_model_that_cannot_be_sampled_is_trained() {
+    let model = |has_norm| -> Supervised<Net> {
+        Supervised::new(Net::new(5, 1, has_norm, 1), Net::forward, gaussian(25.0))
+    };
+    let form = |fit: Fit<Auto>, has_norm| {
+        let (fitted, verdict) = fit.run(model(has_norm), curve()).unwrap();
+        assert_eq!(
+            verdict.agreement.is_some(),
+            fitted.posterior().as_gaussian().is_none()
+        );
+        fitted.posterior().as_gaussian().is_some()
+    };
+    // A budget of nothing, a setting of trainings, and running statistics.
+    let quick = || Fit::new(Auto::new().with_budget(Some(1e-9))).with_progress(false);
+    assert!(form(quick(), false));
+    assert!(form(auto(0).with_epochs(3), false));
+    assert!(form(auto(0).with_batch_size(20).with_epochs(3), true));
+    assert!(!form(auto(0), false));
+}
+
+#[test]
+fn classes_are_sampled_and_a_group_leaves_the_rest_as_it_is() {
+    let (x, labels) = classes();
+    let net = Net::new(6, 2, false, 3);
+    let first = values(net.first.weight.val());
+    let model: Supervised<_, _, Tensor<1, Int>> =
+        Supervised::new(net, Net::forward, Likelihood::Categorical);
+    let settings =
+        |config: BayesianConfig<Auto>| config.with_group(ParamGroup::from_predicate("last"));
+    let fit = auto(0).with_settings(settings);
+    let (fitted, verdict) = fit.run(model, (x.clone(), labels)).unwrap();
+    assert!(verdict.agreement.unwrap().is_converged(), "{verdict}");
+    assert_eq!(fitted.posterior().layout().len(), 14);
+    assert_eq!(
+        values(fitted.mean_network().unwrap().first.weight.val()),
+        first
+    );
+    let probabilities = values(fitted.predict(x).unwrap().probabilities().unwrap());
+    assert!(probabilities[0] > 0.8 && probabilities[2 * ROWS - 1] > 0.8);
+}
+
+#[test]
+fn targets_in_units_that_the_prior_does_not_expect_are_told() {
+    let model = || Supervised::new(Net::new(5, 1, false, 1), Net::forward, gaussian(1.0));
+    let (x, y) = curve();
+    let data = || (x.clone(), y.clone() * 1000.0 + 5000.0);
+    let (_, sampled) = auto(0).with_learned_noise().run(model(), data()).unwrap();
+    let trained = Fit::new(VifaConfig::new()).with_progress(false);
+    let (_, trained) = trained.with_learned_noise().run(model(), data()).unwrap();
+    for verdict in [sampled, trained] {
+        assert!(verdict.is_unusable(), "{verdict}");
+        let problem = verdict.to_string();
+        assert!(problem.contains("deviations near 1"), "{problem}");
+    }
+}
+
+#[test]
+fn noise_is_sampled_whatever_the_group() {
+    let model = Supervised::new(Net::new(4, 1, false, 3), Net::forward, gaussian(1.0));
+    let settings =
+        |config: BayesianConfig<Auto>| config.with_group(ParamGroup::from_predicate("last"));
+    let fit = auto(0).with_settings(settings).with_learned_noise();
+    let (fitted, _) = fit.run(model, curve()).unwrap();
+    let layout = fitted.posterior().layout();
+    assert_eq!(layout.len(), 5 + 1);
+    assert!(layout.entry(LOG_VARIANCE).is_some());
+}
+
 #[test]
 fn a_posterior_of_another_kind_of_model_has_no_likelihood() {
     let folder = Folder::new("no-likelihood");
@@ -316,8 +440,26 @@ fn what_cannot_be_fitted_is_refused_by_name() {
         (x.clone(), y.clone()),
     );
     assert!(problem.contains("held_out: is 1"), "{problem}");
-    let problem = message(fit().with_epochs(0), gaussian(1.0), (x, y));
+    let problem = message(fit().with_epochs(0), gaussian(1.0), (x.clone(), y.clone()));
     assert!(problem.contains("epochs"), "{problem}");
+
+    let message = |fit: Fit<Auto>, likelihood, data| {
+        let found = fit.with_progress(false).run(model(likelihood), data);
+        found.unwrap_err().to_string()
+    };
+    let of = |auto: Auto| message(Fit::new(auto), gaussian(1.0), curve());
+    let problem = of(Auto::new().with_chains(0));
+    assert!(problem.starts_with("chains: is 0"), "{problem}");
+    let problem = of(Auto::new().with_budget(Some(f64::NAN)));
+    assert!(problem.starts_with("budget: is NaN"), "{problem}");
+    let learned = || Fit::new(Auto::new()).with_learned_noise();
+    let problem = message(learned(), Likelihood::Poisson, curve());
+    assert!(
+        problem.contains("Poisson, which has no noise precision"),
+        "{problem}"
+    );
+    let problem = message(Fit::new(Auto::new()), gaussian(1.0), (x, y / 0.0));
+    assert!(problem.starts_with("data"), "{problem}");
 }
 
 #[test]

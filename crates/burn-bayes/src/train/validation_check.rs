@@ -13,7 +13,6 @@ use burn::train::InferenceStep;
 
 use super::bayesian::Bayesian;
 use crate::error::Result;
-use crate::kernels::composed::to_host;
 use crate::likelihood::MixDraws;
 use crate::methods::Algorithm;
 use crate::posterior::FactorPosterior;
@@ -127,23 +126,9 @@ where
             false => (Reference::FirstDraw, predictor.drawn_model(0)?),
         };
         let alone = InferenceStep::step(&model, item);
-        let classes = alone.classes();
-        let alone = MixDraws::mix(vec![alone]);
-        let both = [mixture, &alone];
-        let Some(losses) = <<M as InferenceStep>::Output as MixDraws>::row_losses(both) else {
-            return Ok(());
-        };
-        let [average, alone] = losses.map(|losses| to_host(losses.without_autodiff()));
         self.validation_check()
             .add(self.steps(), reference, |found| {
-                found.add(&average, &alone);
-                if let Some(classes) = classes {
-                    let classes = classes.into_data();
-                    let classes = classes
-                        .iter::<i64>()
-                        .filter_map(|class| class.try_into().ok());
-                    found.add_classes(&average, classes);
-                }
+                found.add_outputs(mixture, alone);
             });
         Ok(())
     }

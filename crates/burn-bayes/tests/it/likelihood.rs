@@ -222,6 +222,29 @@ fn a_mixture_of_gaussians_is_the_sum_of_its_components() {
     assert!(message.to_string().contains("HeteroscedasticGaussian"));
 }
 
+/// Against the gradient in double precision: −r (y − f)/σ² in a component's mean f, where its responsibility r is less than
+/// the rounding of 1.
+#[test]
+fn a_narrow_component_far_from_a_row_has_an_exact_gradient() {
+    let (wide, narrow) = (1.0, 1e-3_f64);
+    for target in [4e-3, 6e-3, 7.5e-3_f64] {
+        for (index, deviations) in [(0, [narrow, wide]), (1, [wide, narrow])] {
+            let [first, second] = deviations.map(|deviation| 2.0 * deviation.ln() as f32);
+            let outputs = Tensor::<2>::from_data([[0.0, 0.0, first, second, 0.0]], &autodiff());
+            let outputs = outputs.require_grad();
+            let targets = Tensor::<2>::from_data([[target as f32]], &autodiff());
+            let likelihood = Likelihood::GaussianMixture { components: 2 };
+            let losses = likelihood.losses(outputs.clone(), targets);
+            let gradient = outputs.grad(&losses.backward()).unwrap();
+            let found = values(&gradient.reshape([-1]))[index];
+            let density = |deviation: f64| (-0.5 * (target / deviation).powi(2)).exp() / deviation;
+            let responsibility = density(narrow) / (density(narrow) + density(wide));
+            let expected = -responsibility * target / narrow.powi(2);
+            assert!((found / expected - 1.0).abs() < 1e-3, "{found} {expected}");
+        }
+    }
+}
+
 /// Φ by the midpoint rule.
 fn normal_cumulative(limit: f64) -> f64 {
     let steps = 20_000;

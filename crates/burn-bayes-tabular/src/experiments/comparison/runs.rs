@@ -58,6 +58,11 @@ impl Runs {
             return Err(refused("methods", "must name at least two methods"));
         }
         expect_at_most("repeats", repeats, MAX_REPEATS)?;
+        // Rows can be divided in time in one way.
+        let repeats = match config.data.time {
+            Some(_) => 1,
+            None => repeats,
+        };
         if folds < 2 {
             let problem = format!("is {folds}; it must be at least 2");
             return Err(refused("folds", problem));
@@ -88,6 +93,10 @@ impl Runs {
         if self.config.data.targets()?.len() > 1 {
             let problem = "makes intervals of one target, but `target` names several; leave it out, or compare for each target \
                            alone";
+            return Err(refused("predict", problem));
+        }
+        if self.config.data.time.is_some() {
+            let problem = "needs folds that leave out every row once, which those of `--time` do not; leave one of both out";
             return Err(refused("predict", problem));
         }
         let path = path.into();

@@ -1,0 +1,179 @@
+//! Tables as people keep them: dates, amounts of money, missing values, columns without any; rows in time and in groups.
+
+use std::fmt::Write;
+
+use crate::predict::column;
+use crate::workplace::Workplace;
+
+/// A day a row, of which every tenth has no price, and shops of several rows.
+fn shops() -> Workplace {
+    let place = Workplace::new();
+    let mut text = String::from("day,shop,area,discount,note,code,empty,price\n");
+    for row in 0..120 {
+        let area = 40 + row * 37 % 100;
+        let price = match row % 10 {
+            3 => String::new(),
+            _ => format!("\"${},{:03}.50\"", 1 + area / 100, 10 * (area % 100)),
+        };
+        let extra = if row % 6 == 0 {
+            "NA".into()
+        } else {
+            format!("{}.5%", row % 9)
+        };
+        let (month, day) = (1 + row / 28, 1 + row % 28);
+        writeln!(
+            text,
+            "2024-{month:02}-{day:02},shop {},{area},{extra},note {row},{row},,{price}",
+            row % 8
+        )
+        .unwrap();
+    }
+    place.write("shops.csv", &text);
+    place
+}
+
+const FIT: &str = "fit --data shops.csv --target price --ignore note --ignore code --model linear --method exact \
+                   --target-scale linear";
+
+#[test]
+fn a_table_as_people_keep_it_is_fitted() {
+    let place = shops();
+    let output = place
+        .burn_bayes(&format!("{FIT} --out run"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    for part in [
+        "`price`: 12 of 120 rows have no value to predict",
+        "`discount`: 20 of 120 rows have no value, which is imputed",
+        "`empty`: 120 of 120 rows have no value: it is left out",
+        "`day`: it looks like the time of the rows",
+        "`--time day`",
+        "task: regression",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(
+        !told.contains("`code`") && !told.contains("`note`"),
+        "{told}"
+    );
+    let preparation = place.read("run/preprocessor.toml");
+    for part in ["kind = \"date\"", "says_missing = true", "weekday = true"] {
+        assert!(preparation.contains(part), "{part}: {preparation}");
+    }
+    // The mean of the prices, not of their thousands.
+    let mean = preparation.rsplit("centre = ").next().unwrap();
+    let mean: f64 = mean.lines().next().unwrap().parse().unwrap();
+    assert!((1000.0..2000.0).contains(&mean), "{mean}");
+
+    place.write(
+        "new.csv",
+        "day,shop,area,discount\n2024-03-01,shop 1,50,\n2031-01-01,kiosk,60,2%\n",
+    );
+    let output = place.burn_bayes("predict run new.csv").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    for part in ["2031-01-01 is far outside", "`kiosk` is in no training row"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
+fn options_given_twice_add_up_or_are_refused() {
+    let place = shops();
+    for twice in [
+        "--seed 1 --seed 2",
+        "--data shops.csv",
+        "--target-scale log",
+    ] {
+        let mut command = place.burn_bayes("");
+        command
+            .args(FIT.split_whitespace())
+            .args(twice.split_whitespace());
+        let output = command.args(["--out", "run"]).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("cannot be used multiple times"), "{told}");
+    }
+}
+
+#[test]
+fn files_that_are_no_text_are_named() {
+    let place = Workplace::new();
+    for (name, start, what) in [
+        ("a.parquet", &b"PAR1\x15\x04"[..], "a Parquet file"),
+        ("a.xlsx", b"PK\x03\x04\x14\x00", "a spreadsheet"),
+        ("a.json", b"[\n {\"x\": 1}]", "JSON"),
+        ("a.jsonl", b"{\"x\": 1}\n", "JSON"),
+    ] {
+        std::fs::write(place.path(name), start).unwrap();
+        let (code, told) = place.failure(&format!("fit --data {name} --target x --out run"));
+        assert_eq!(code, 3, "{told}");
+        assert!(told.contains(what) && told.contains("as CSV"), "{told}");
+    }
+}
+
+#[test]
+fn rows_come_from_the_standard_input() {
+    let place = shops();
+    let piped = FIT.replace("shops.csv", "-");
+    let mut command = place.burn_bayes(&format!("{piped} --out run"));
+    command
+        .write_stdin(place.read("shops.csv"))
+        .assert()
+        .success();
+    let mut command = place.burn_bayes("predict run -");
+    command
+        .write_stdin(place.read("shops.csv"))
+        .assert()
+        .success();
+}
+
+#[test]
+fn the_latest_rows_are_held_out() {
+    let place = shops();
+    place.output(&format!(
+        "{FIT} --time day --validation 0.25 --keep day --out run"
+    ));
+    let days = column(&place.read("run/validation.csv"), "day");
+    // 27 of 108 rows with a price.
+    assert_eq!(days.len(), 27);
+    assert!(
+        days.iter().all(|day| day.as_str() > "2024-04-01"),
+        "{days:?}"
+    );
+    let compared = "compare --data shops.csv --target price --ignore note,code --task regression \
+                    --model linear --methods exact,map --epochs 2 --folds 3 --target-scale linear --time day";
+    place.output(&format!("{compared} --out compared"));
+    // Two methods and three folds.
+    assert_eq!(place.read("compared/runs.jsonl").lines().count(), 6);
+    for (options, part) in [
+        (
+            "--time shop",
+            "`shop`, which is not a column of numbers or dates",
+        ),
+        ("--time empty", "has no value in row 1"),
+        ("--time when", "not a column"),
+        ("--time price", "is the target"),
+        ("--time day --group-by shop", "`--group-by`"),
+    ] {
+        let (code, told) = place.failure(&format!("{FIT} {options} --out refused"));
+        assert!(code != 0 && told.contains(part), "{options}: {told}");
+    }
+}
+
+#[test]
+fn groups_are_held_out_as_a_whole() {
+    let place = shops();
+    place.output(&format!("{FIT} --group-by shop --keep shop --out run"));
+    let shops = column(&place.read("run/validation.csv"), "shop");
+    let mut different = shops.clone();
+    different.sort();
+    different.dedup();
+    assert!((1..=3).contains(&different.len()), "{different:?}");
+    // Of the fifteen rows of each shop, up to three have no price.
+    let rows = |shop: &String| shops.iter().filter(|other| *other == shop).count();
+    assert!(different.iter().all(|shop| rows(shop) >= 12), "{shops:?}");
+    assert!(!place.read("run/preprocessor.toml").contains("\"shop\""));
+}

@@ -1,0 +1,278 @@
+//! [`Auto`]: the method that suits a model and its data.
+
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Module, ModuleDisplay, ParamGroup};
+use burn::train::InferenceStep;
+use burn_bayes_graph::Layout;
+
+use super::fit::{Fit, ROWS_AT_ONCE, constant_nll, first_precisions, shown};
+use super::fitted::Fitted;
+use super::rows::Rows;
+use super::{Inputs, LOG_VARIANCE, Supervised};
+use crate::error::Result;
+use crate::likelihood::{MixDraws, Targets};
+use crate::methods::SlangConfig;
+use crate::methods::checks::{counts, positive};
+use crate::noise::Noise;
+use crate::posterior::{AnyPosterior, running};
+use crate::predict::Predictor;
+use crate::sampling::{Agreement, Sampling, SamplingConfig, batches_of_rows};
+use crate::verdict::{Reference, ValidationComparison, Verdict};
+
+/// Chains that would take so many times the budget are not begun.
+const MOST_BUDGETS: f64 = 2.0;
+/// Rows whose predictions are compared across chains.
+const MOST_COMPARED: usize = 200;
+/// The times that progress is shown.
+const SHOWN: u64 = 50;
+/// The precision of the prior over the logarithm of a variance: a deviation of ten, because nothing is known of the units.
+const NOISE_PRIOR_PRECISION: f64 = 0.01;
+/// The random stream of the starts.
+const STARTS: u64 = 0x7374_6172;
+
+/// The method that suits a model and its data: samples of the posterior by MCLMC
+/// ([`SamplingConfig`]) where they take about half a minute, and otherwise a Gaussian by [`SlangConfig`].
+///
+/// What is chosen depends on the model, the number of rows and the settings, and not on time, so that it is the same on every
+/// machine. Settings that only trainings have ([`Fit::with_epochs`], say), running statistics, as batch norm has them, and
+/// operations that cannot be compiled, lead to a training. Otherwise the number of multiplications decides.
+///
+/// Chains start at the model's weights, in another order in every chain and parameter. Those that do not agree are lengthened
+/// within the budget. Noise that is learned is sampled with the weights; the likelihood of the fit is then
+/// [`HeteroscedasticGaussian`](crate::likelihood::Likelihood::HeteroscedasticGaussian), with the same noise for all rows. The prior,
+/// where none is set, is [`Prior::by_fan_in(2.0)`](crate::Prior::by_fan_in) of samples: inputs and numbers to predict should have deviations near 1.
+///
+/// ```
+/// use burn::nn::{Linear, LinearConfig};
+/// use burn::tensor::{Device, Tensor};
+/// use burn_bayes::likelihood::Likelihood;
+/// use burn_bayes::{Auto, Fit, Supervised};
+///
+/// let device = Device::default();
+/// let x = Tensor::<1>::from_floats([-2.0, -1.0, 0.0, 1.0, 2.0], &device).reshape([5, 1]);
+/// let network = LinearConfig::new(1, 1).init(&device);
+/// let forward = |net: &Linear, x: Tensor<2>| net.forward(x);
+/// let model = Supervised::new(network, forward, Likelihood::Gaussian { noise_precision: 100.0 });
+/// let (fitted, verdict) = Fit::new(Auto::new()).run(model, (x.clone(), x * 2.0))?;
+/// println!("{verdict}");
+/// let prediction = fitted.predict(Tensor::from_floats([[3.0]], &device))?;
+/// println!("{} ± {}", prediction.mean(), prediction.deviation());
+/// # Ok::<(), burn_bayes::Error>(())
+/// ```
+#[derive(Config, Debug)]
+#[non_exhaustive]
+pub struct Auto {
+    /// The number of chains.
+    #[config(default = 4)]
+    pub chains: usize,
+    /// About how many seconds chains may take on two cores; by default 30, and at most 20 000 steps.
+    pub budget: Option<f64>,
+}
+
+impl Fit<Auto> {
+    /// Fits the model to these inputs and targets, and says whether the fit can be used.
+    ///
+    /// # Errors
+    ///
+    /// If the data have values that are not finite, or other numbers of inputs than of targets; if a setting cannot be used;
+    /// if the loss is not finite at the start of a chain, or a training diverges.
+    pub fn run<M, X, Y>(
+        &self,
+        model: Supervised<M, X, Y>,
+        data: (X, Y),
+    ) -> Result<(Fitted<M, X, Y>, Verdict)>
+    where
+        M: Module + ModuleDisplay + 'static,
+        X: Inputs,
+        Y: Targets,
+    {
+        let Auto { chains, budget } = self.config.method;
+        counts([("chains", chains)])?;
+        positive("budget", budget.unwrap_or(1.0))?;
+        let model = model.train();
+        let layout = Layout::new(&model, &self.config.group)?;
+        let device = model.devices().into_iter().next().unwrap_or_default();
+        let rows = Rows::new(data, &device)?;
+        let (held_out, training) = self.split(&rows)?;
+        let constant = constant_nll(&model.likelihood, &rows, [&training, &held_out]);
+        let most = MOST_BUDGETS * SamplingConfig::multiplications(budget);
+        let of_all = |of_step: f64| of_step * SamplingConfig::new().all_steps() as f64;
+        // Every weight has at least one multiplication with every row.
+        let least = layout.len() as f64 * (training.len() * chains) as f64;
+        if of_all(least) <= most && !self.has_training_settings() && running(&model).is_none() {
+            let model = match self.learns_noise {
+                true => {
+                    let precisions = first_precisions(&model.likelihood, rows.select(&training).1)?;
+                    let starts = precisions.iter().map(|precision| -precision.ln());
+                    model.clone().with_noise_weights(starts.collect())
+                }
+                false => model.clone(),
+            };
+            let sampling = self.start(&model, &rows, &training)?;
+            let of_step = sampling.multiplications().map(|count| count as f64);
+            if let Some(of_step) = of_step.filter(|&of_step| of_all(of_step) <= most) {
+                let some = training.len().div_ceil(MOST_COMPARED);
+                let some: Vec<usize> = training.iter().copied().step_by(some.max(1)).collect();
+                let most = SamplingConfig::most_steps(budget, of_step);
+                let compared = rows.select(&some).0;
+                let (posterior, agreement) = self.sample(sampling, &model, &compared, most)?;
+                let predictor = Predictor::restore(model, posterior)?;
+                let validation = validated(&predictor, &rows, &held_out)?;
+                let verdict = Verdict {
+                    validation: validation.map(|found| found.with_constant(constant)),
+                    agreement,
+                    ..Verdict::default()
+                };
+                return Ok((Fitted::new(predictor), verdict));
+            }
+        }
+        let config = self.config.clone().map_method(|_| SlangConfig::new());
+        let (fitted, verdict) = self.with_config(config).run_rows(model, &rows)?;
+        Ok((fitted.with_any_form(), verdict))
+    }
+
+    /// Whether a setting is given that samples do not have.
+    fn has_training_settings(&self) -> bool {
+        let config = &self.config;
+        let counts = [self.epochs, self.batch_size, config.draws];
+        let numbers = [self.learning_rate, config.ess, config.mean_stage_rate];
+        counts.iter().any(Option::is_some)
+            || numbers.iter().any(Option::is_some)
+            || config.antithetic.is_some()
+            || config.initial_mean.is_some()
+            || config.mean_stage.is_some()
+            || config.averaging.is_some()
+    }
+
+    /// The chains before their first step.
+    fn start<M, X, Y>(
+        &self,
+        model: &Supervised<M, X, Y>,
+        rows: &Rows<(X, Y)>,
+        training: &[usize],
+    ) -> Result<Sampling<Supervised<M, X, Y>>>
+    where
+        M: Module + 'static,
+        X: Inputs,
+        Y: Targets,
+    {
+        let group = match self.learns_noise {
+            true => with_noise(&self.config.group, model)?,
+            false => self.config.group.clone(),
+        };
+        let config = SamplingConfig::new().with_seed(self.config.seed);
+        let prior = self.config.prior.clone().unwrap_or(config.prior.clone());
+        let noise = ParamGroup::from_path(LOG_VARIANCE);
+        let prior = match self.learns_noise {
+            true => prior.with_group(noise, NOISE_PRIOR_PRECISION),
+            false => prior,
+        };
+        let layout = Arc::new(Layout::new(model, &group)?);
+        let starts = Noise::new(self.config.seed).fold(STARTS);
+        let models = (0..self.config.method.chains as u64).map(|chain| match chain {
+            0 => Ok(model.clone()),
+            _ => reordered(model, &layout, starts.fold(chain)),
+        });
+        let models = models.collect::<Result<Vec<_>>>()?;
+        let batches = batches_of_rows(training.len()).map(|places| {
+            let places: Vec<usize> = places.into_iter().map(|place| training[place]).collect();
+            rows.select(&places)
+        });
+        let batches: Vec<_> = batches.collect();
+        config
+            .with_prior(prior)
+            .with_group(group)
+            .start(&models, &batches)
+    }
+
+    /// The samples of chains, which are lengthened until they agree about these inputs or have the most steps.
+    fn sample<M, X, Y>(
+        &self,
+        mut sampling: Sampling<Supervised<M, X, Y>>,
+        model: &Supervised<M, X, Y>,
+        compared: &X,
+        most: u64,
+    ) -> Result<(AnyPosterior, Option<Agreement>)>
+    where
+        M: Module + 'static,
+        X: Inputs,
+        Y: Targets,
+    {
+        loop {
+            let every = sampling.end().div_ceil(SHOWN);
+            while sampling.step() < sampling.end() {
+                sampling.advance(every)?;
+                if self.shows_progress {
+                    let (step, end) = (sampling.step(), sampling.end());
+                    shown(&format!(
+                        "\rstep {step} of {end}, loss {:.4}  ",
+                        sampling.loss()?
+                    ));
+                }
+            }
+            let samples = sampling.samples();
+            let agreement = samples.agreement(model, compared)?;
+            let is_reached =
+                agreement.is_none_or(|found| found.median <= SamplingConfig::UNTIL_R_HAT);
+            if is_reached || sampling.step() >= most {
+                if self.shows_progress {
+                    shown("\n");
+                }
+                return Ok((samples.posterior()?.into(), agreement));
+            }
+            sampling.lengthen(SamplingConfig::LENGTHENED);
+        }
+    }
+}
+
+/// The group and the noise.
+fn with_noise<M: Module>(group: &ParamGroup, model: &M) -> Result<ParamGroup> {
+    let all = Layout::new(model, &ParamGroup::all())?;
+    let selected = Layout::new(model, group)?;
+    if selected.entry(LOG_VARIANCE).is_some() {
+        return Ok(group.clone());
+    }
+    let paths = all.entries().iter().map(|entry| entry.path.clone());
+    let is_selected = |path: &String| path == LOG_VARIANCE || selected.entry(path).is_some();
+    Ok(ParamGroup::from_paths(paths.filter(is_selected).collect()))
+}
+
+/// The model with the weights of every parameter in another order.
+fn reordered<M: Module>(model: &M, layout: &Layout, noise: Noise) -> Result<M> {
+    let weights = layout.flatten(model)?.without_autodiff();
+    let mut order = Vec::with_capacity(layout.len());
+    for (entry, number) in layout.entries().iter().zip(0..) {
+        let first = order.len();
+        let places = (first..first + entry.len()).collect();
+        order.extend(noise.fold(number).shuffled(places));
+    }
+    let order: Vec<i64> = order.into_iter().map(|place| place as i64).collect();
+    let device = weights.device();
+    let order = burn::tensor::Tensor::from_data(&*order, &device);
+    Ok(layout.write(model.clone(), weights.select(0, order))?)
+}
+
+/// The average over draws beside the first of them, on held-out rows.
+fn validated<M, X, Y>(
+    predictor: &Predictor<Supervised<M, X, Y>, AnyPosterior>,
+    rows: &Rows<(X, Y)>,
+    held_out: &[usize],
+) -> Result<Option<ValidationComparison>>
+where
+    M: Module,
+    X: Inputs,
+    Y: Targets,
+{
+    let mut comparison = ValidationComparison::new(0, Reference::FirstDraw);
+    for some in held_out.chunks(ROWS_AT_ONCE) {
+        let batch = rows.select(some);
+        let outputs = predictor.map_draws(super::PREDICTION_DRAWS, |model| {
+            InferenceStep::step(model, batch.clone())
+        })?;
+        let first = outputs[0].clone();
+        comparison.add_outputs(&MixDraws::mix(outputs), first);
+    }
+    Ok((!held_out.is_empty()).then_some(comparison))
+}
