@@ -235,7 +235,7 @@ pub(crate) fn unit_precisions(likelihood: &Likelihood, targets: &Tensor<2>) -> R
         true => Ok(variances.into_iter().map(f64::recip).collect()),
         false => Err(Error::config(
             "targets",
-            "are equal in all rows that are held out, so that there is no noise to learn",
+            "are equal in all rows, so that there is no noise to learn",
         )),
     }
 }
