@@ -121,15 +121,16 @@ fn leak(table: &Table, column: &Column, target: &Column) -> Option<Suspicion> {
             is_leak.then(|| format!("(correlation {found:.5})"))
         }
         (_, ColumnKind::Category) => {
-            let (values, classes) = (column.groups(), target.groups());
+            let rows = column.len();
             let mut of_value = BTreeMap::new();
-            let pairs = values.iter().zip(&classes);
-            let is_single = pairs
-                .clone()
-                .all(|(value, class)| of_value.entry(value).or_insert(class) == &class);
-            let is_few = ROWS_OF_VALUE * of_value.len() <= values.len();
-            let is_varied = classes.iter().any(|class| *class != classes[0]);
-            (is_single && is_few && is_varied && values.len() >= FEWEST_ROWS)
+            // Most columns have two classes of a value, or many values, in the first rows.
+            let is_stated = (0..rows).all(|row| {
+                let class = target.label(row);
+                let known = of_value.entry(column.label(row));
+                *known.or_insert_with(|| class.clone()) == class
+                    && ROWS_OF_VALUE * of_value.len() <= rows
+            });
+            (rows >= FEWEST_ROWS && is_stated && !target.is_constant())
                 .then(|| "(each of its values comes with one class)".into())
         }
         _ => None,

@@ -296,6 +296,12 @@ impl Column {
         self.number(row).is_none() && self.category(row).is_none()
     }
 
+    /// Whether all cells are equal; missing cells are.
+    pub fn is_constant(&self) -> bool {
+        let first = self.label(0);
+        (1..self.len()).all(|row| self.label(row) == first)
+    }
+
     /// The number of cells that are not missing.
     pub fn present_rows(&self) -> usize {
         (0..self.len()).filter(|&row| !self.is_missing(row)).count()

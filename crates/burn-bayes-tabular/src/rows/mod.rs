@@ -69,10 +69,7 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
         }
     }
     let is_constant = |column: &&Column| {
-        let groups = column.groups();
-        features.contains(&column.name())
-            && column.present_rows() == rows
-            && groups.iter().all(|group| *group == groups[0])
+        features.contains(&column.name()) && column.is_constant() && column.present_rows() == rows
     };
     let constants = table.columns().iter().filter(is_constant);
     let constants: Vec<String> = constants.map(|column| column.name().to_string()).collect();
