@@ -68,9 +68,11 @@ impl FeaturePlan {
                 days.is_far(value)
                     .then(|| outside(date_of(value), range.map(date_of)))
             }
-            Code::OneHot { levels, .. } => {
+            Code::OneHot { levels, rare, .. } => {
                 let category = column.category(row)?;
-                let is_new = levels.index(category).is_none();
+                let is_new = [levels, rare]
+                    .iter()
+                    .all(|known| known.index(category).is_none());
                 is_new.then(|| format!("{} is in no training row", shown(category)))
             }
         }

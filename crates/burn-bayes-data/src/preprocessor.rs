@@ -19,7 +19,7 @@ use crate::source;
 use crate::table::{Column, ColumnKind, Table};
 
 /// The format of a saved [`Preprocessor`].
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// A preprocessor fitted on training rows, saved with the model.
 ///
@@ -82,8 +82,13 @@ pub(crate) struct FeaturePlan {
 pub(crate) enum Code {
     /// A scaled number.
     Number { numbers: Numbers },
-    /// One-hot encoding; `imputed` replaces missing values, unless a feature says that they are.
-    OneHot { levels: Levels, imputed: String },
+    /// One-hot encoding, with one place for all rare categories, if there are some; `imputed` replaces missing values, unless a
+    /// feature says that they are.
+    OneHot {
+        levels: Levels,
+        rare: Levels,
+        imputed: String,
+    },
     /// A date: the scaled days since 1970, and parts of the year, the week and the day as angles and one-hot days.
     Date {
         order: DateOrder,
@@ -390,7 +395,11 @@ impl Preprocessor {
                     let (imputed, name) = (numbers.imputed, shown(&plan.name));
                     return Err(format!("{imputed} for a missing {name}"));
                 }
-                Code::OneHot { levels, imputed } if levels.index(imputed).is_none() => {
+                Code::OneHot {
+                    levels,
+                    rare,
+                    imputed,
+                } if levels.index(imputed).or(rare.index(imputed)).is_none() => {
                     return Err(format!("the unknown category {}", shown(imputed)));
                 }
                 _ => {}
@@ -503,6 +512,11 @@ impl TargetPlan {
 }
 
 impl FeaturePlan {
+    /// Whether it tells some rows from others: it does not if all categories are rare.
+    pub(crate) fn says_something(&self) -> bool {
+        self.says_missing || !matches!(&self.code, Code::OneHot { levels, .. } if levels.is_empty())
+    }
+
     /// The type of the column.
     fn kind(&self) -> ColumnKind {
         match self.code {
@@ -516,9 +530,11 @@ impl FeaturePlan {
         let name = &self.name;
         let mut names = match &self.code {
             Code::Number { .. } => vec![name.clone()],
-            Code::OneHot { levels, .. } => {
+            Code::OneHot { levels, rare, .. } => {
                 let levels = levels.names().iter();
-                levels.map(|level| format!("{name}={level}")).collect()
+                let levels = levels.map(|level| format!("{name}={level}"));
+                let rare = (!rare.is_empty()).then(|| format!("{name} is rare"));
+                levels.chain(rare).collect()
             }
             Code::Date { parts, .. } => {
                 let parts = parts.names();
@@ -536,7 +552,7 @@ impl FeaturePlan {
     fn width(&self) -> usize {
         let of_values = match &self.code {
             Code::Number { .. } => 1,
-            Code::OneHot { levels, .. } => levels.len(),
+            Code::OneHot { levels, rare, .. } => levels.len() + usize::from(!rare.is_empty()),
             Code::Date { parts, .. } => 1 + parts.names().len(),
         };
         of_values + usize::from(self.says_missing)
@@ -565,14 +581,20 @@ impl FeaturePlan {
                 let value = column.number(row).unwrap_or(numbers.imputed);
                 values.push(numbers.scale.apply_at(value, place)?);
             }
-            Code::OneHot { levels, imputed } => {
+            Code::OneHot {
+                levels,
+                rare,
+                imputed,
+            } => {
                 let found = match column.category(row) {
                     None if self.says_missing => None,
                     category => {
-                        self.level(category.unwrap_or(imputed), levels, policies, &place)?
+                        let category = category.unwrap_or(imputed);
+                        level(category, [levels, rare], policies.unseen, &place)?
                     }
                 };
-                values.extend((0..levels.len()).map(|place| f64::from(found == Some(place))));
+                let width = levels.len() + usize::from(!rare.is_empty());
+                values.extend((0..width).map(|place| f64::from(found == Some(place))));
             }
             Code::Date { order, days, parts } => match column.category(row) {
                 Some(text) => {
@@ -593,26 +615,29 @@ impl FeaturePlan {
         }
         Ok(())
     }
+}
 
-    /// The place of a category among the levels; none for a new one that is encoded as zeros.
-    fn level(
-        &self,
-        category: &str,
-        levels: &Levels,
-        policies: &Preprocessor,
-        place: &impl Fn() -> Place,
-    ) -> Result<Option<usize>, DataError> {
-        let found = levels.index(category);
-        if found.is_none() && policies.unseen == UnseenPolicy::Refuse {
-            return Err(DataError::data(
-                place(),
-                shown(category),
-                format_args!("one of {levels}, the categories of the training rows"),
-                "correct the cell, train again, or set `unseen` to zeros, which encodes new categories as zeros",
-            ));
-        }
-        Ok(found)
+/// The place of a category among the levels, after which is that of rare ones and of new ones; none for a new one that is encoded
+/// as zeros.
+fn level(
+    category: &str,
+    [levels, rare]: [&Levels; 2],
+    unseen: UnseenPolicy,
+    place: &impl Fn() -> Place,
+) -> Result<Option<usize>, DataError> {
+    let found = levels.index(category);
+    if found.is_some() {
+        return Ok(found);
     }
+    if unseen == UnseenPolicy::Refuse && rare.index(category).is_none() {
+        return Err(DataError::data(
+            place(),
+            shown(category),
+            format_args!("one of {levels}, the categories of the training rows"),
+            "correct the cell, train again, or set `unseen` to zeros, which encodes new categories as zeros",
+        ));
+    }
+    Ok((!rare.is_empty()).then_some(levels.len()))
 }
 
 impl DateParts {

@@ -41,7 +41,7 @@ pub enum UnseenPolicy {
     /// Return an error.
     #[default]
     Refuse,
-    /// Encode as zeros.
+    /// Encode as zeros, or as the rare categories, if the column has some.
     Zeros,
 }
 
@@ -71,8 +71,11 @@ pub struct PreprocessorConfig {
     /// Whether the logarithms of the targets are scaled and predicted; for numbers above 0.
     #[serde(default)]
     pub target_is_logarithmic: bool,
-    /// Maximum number of categories of a column, or of classes of the target. It detects columns of names
-    /// or identifiers, which would become a feature for nearly every row.
+    /// Two or more categories of a column with fewer training rows than this are encoded as one. In fewer than a hundred rows, it
+    /// is a twentieth of them, but at least two. A column that has only such categories has no feature.
+    #[serde(default = "any_number")]
+    pub rare: usize,
+    /// Maximum number of categories of a column that are not rare, or of classes of the target.
     #[serde(default = "max_categories")]
     pub max_categories: usize,
     /// The classes of each target in order; if empty, they are those of the training rows, in numerical or alphabetical
@@ -81,13 +84,17 @@ pub struct PreprocessorConfig {
     pub class_order: Vec<String>,
 }
 
+fn any_number() -> usize {
+    1
+}
+
 fn max_categories() -> usize {
     1000
 }
 
 impl PreprocessorConfig {
-    /// All columns but the targets are features, missing values and new categories are refused, and numbers
-    /// are standardised.
+    /// All columns but the targets are features, missing values and new categories are refused, all categories have a feature of
+    /// their own, and numbers are standardised.
     pub fn new(target: impl Into<OneOrSeveral<String>>, task: Task) -> Self {
         Self {
             target: target.into(),
@@ -98,6 +105,7 @@ impl PreprocessorConfig {
             scaling: Scaling::Standardise,
             target_scaling: Scaling::Standardise,
             target_is_logarithmic: false,
+            rare: any_number(),
             max_categories: max_categories(),
             class_order: Vec::new(),
         }
@@ -122,6 +130,17 @@ impl PreprocessorConfig {
     #[must_use]
     pub fn with_unseen(self, unseen: UnseenPolicy) -> Self {
         Self { unseen, ..self }
+    }
+
+    /// Encodes categories with fewer training rows than this as one.
+    #[must_use]
+    pub fn with_rare(self, rare: usize) -> Self {
+        Self { rare, ..self }
+    }
+
+    /// The number of rows from which on a category is not rare, if `rare` is asked for, of so many training rows.
+    pub fn fewest_rows(rare: usize, rows: usize) -> usize {
+        rare.min((rows / 20).max(2))
     }
 
     /// Sets the maximum number of categories and classes.

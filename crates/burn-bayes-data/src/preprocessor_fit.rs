@@ -235,9 +235,7 @@ impl PreprocessorFit {
                     }
                     Seen::Categories(counts) => {
                         if let Some(category) = column.category(row) {
-                            let most = self.config.max_categories;
-                            count(counts, category, most)
-                                .map_err(|found| too_many_categories(place(), name, &found))?;
+                            count(counts, category);
                         }
                     }
                 }
@@ -304,7 +302,9 @@ impl PreprocessorFit {
                 (None, Seen::Numbers(spread)) => Code::Number {
                     numbers: numbers(&spread, &name)?,
                 },
-                (None, Seen::Categories(counts)) => one_hot(counts, place(&name))?,
+                (None, Seen::Categories(counts)) => {
+                    one_hot(counts, &name, &self.config, self.rows, place(&name))?
+                }
             };
             Ok(FeaturePlan {
                 name,
@@ -312,7 +312,8 @@ impl PreprocessorFit {
                 code,
             })
         });
-        let features = features.collect::<Result<Vec<_>, DataError>>()?;
+        let mut features = features.collect::<Result<Vec<_>, DataError>>()?;
+        features.retain(FeaturePlan::says_something);
         if features.is_empty() {
             let (place, cure) = (
                 columns.source.clone(),
@@ -320,7 +321,7 @@ impl PreprocessorFit {
             );
             return Err(DataError::data(
                 place,
-                "no feature with a value",
+                "no feature with a number, or with a category of enough rows",
                 "at least one",
                 cure,
             ));
@@ -420,11 +421,12 @@ fn observe_target(
         }
         Seen::Categories(counts) => {
             let label = class_label(table, target, kind, row)?;
-            count(counts, &label, config.max_categories).map_err(|found| {
+            count(counts, &label);
+            if counts.len() > config.max_categories {
                 let place = table.place(row).column(target.name());
                 let cure = "for a numeric target, choose regression; otherwise raise the limit";
-                DataError::data(place, found, MOST_LEVELS, cure)
-            })?;
+                return Err(too_many(place, config.max_categories, cure));
+            }
         }
     }
     Ok(())
@@ -485,30 +487,29 @@ fn target_code(
 const MOST_LEVELS: &str = "at most as many as `max_categories`";
 
 /// Counts a category.
-///
-/// # Errors
-/// If there are too many categories; the text is the beginning of a message.
-fn count(counts: &mut BTreeMap<String, usize>, category: &str, most: usize) -> Result<(), String> {
-    if let Some(count) = counts.get_mut(category) {
-        *count += 1;
-    } else if counts.len() < most {
-        counts.insert(category.into(), 1);
-    } else {
-        return Err(format!("more than {most} categories"));
+fn count(counts: &mut BTreeMap<String, usize>, category: &str) {
+    match counts.get_mut(category) {
+        Some(count) => *count += 1,
+        None => {
+            counts.insert(category.into(), 1);
+        }
     }
-    Ok(())
 }
 
-/// The error of a feature with too many categories.
-fn too_many_categories(place: Place, name: &str, found: &str) -> DataError {
-    let leave_out = leave_out(name);
-    let cure =
-        format!("if it contains names or identifiers, {leave_out}; otherwise raise the limit");
-    DataError::data(place, found, MOST_LEVELS, &cure)
+/// The error of a column with more categories than the limit.
+fn too_many(place: Place, most: usize, cure: &str) -> DataError {
+    let found = format_args!("more than {most} categories");
+    DataError::data(place, found, MOST_LEVELS, cure)
 }
 
 /// One-hot encoding. Of equally frequent categories, the first one is imputed.
-fn one_hot(counts: BTreeMap<String, usize>, place: Place) -> Result<Code, DataError> {
+fn one_hot(
+    counts: BTreeMap<String, usize>,
+    name: &str,
+    config: &PreprocessorConfig,
+    rows: usize,
+    place: Place,
+) -> Result<Code, DataError> {
     let mut most: Option<(&String, usize)> = None;
     for (category, &count) in &counts {
         if most.is_none_or(|(_, before)| count > before) {
@@ -519,8 +520,26 @@ fn one_hot(counts: BTreeMap<String, usize>, place: Place) -> Result<Code, DataEr
         let cure = "choose other rows, or leave the column out";
         return Err(DataError::data(place, "no value", "at least one", cure));
     };
+    let imputed = imputed.clone();
+    let fewest = PreprocessorConfig::fewest_rows(config.rare, rows);
+    let (rare, frequent): (Vec<_>, Vec<_>) =
+        counts.into_iter().partition(|&(_, count)| count < fewest);
+    // A single rare category has a place in any case.
+    let (rare, frequent) = match rare.len() {
+        1 => (Vec::new(), [frequent, rare].concat()),
+        _ => (rare, frequent),
+    };
+    if frequent.len() > config.max_categories {
+        let leave_out = leave_out(name);
+        let cure =
+            format!("if it contains names or identifiers, {leave_out}; otherwise raise the limit");
+        return Err(too_many(place, config.max_categories, &cure));
+    }
+    let [levels, rare] = [frequent, rare]
+        .map(|counts| Levels::new(counts.into_iter().map(|(category, _)| category)));
     Ok(Code::OneHot {
-        imputed: imputed.clone(),
-        levels: Levels::new(counts.into_keys()),
+        levels,
+        rare,
+        imputed,
     })
 }

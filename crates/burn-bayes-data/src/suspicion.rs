@@ -197,7 +197,7 @@ fn text(table: &Table, column: &Column) -> Option<Suspicion> {
     Some(Suspicion {
         place: table.whole().column(column.name()),
         finding: format!(
-            "{} different texts in {rows} rows, such as {example}, and each becomes a separate feature",
+            "{} different texts in {rows} rows, such as {example}, say little about other rows",
             levels.len()
         ),
         cure: format!(

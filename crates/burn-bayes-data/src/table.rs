@@ -315,6 +315,17 @@ impl Column {
         }
     }
 
+    /// The number of rows of the most frequent category; none for numbers and dates, and without any.
+    pub fn rows_of_category(&self) -> Option<usize> {
+        if DateOrder::of(&self.levels()).is_some() {
+            return None;
+        }
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        let categories = (0..self.len()).filter_map(|row| self.category(row));
+        categories.for_each(|category| *counts.entry(category).or_default() += 1);
+        counts.into_values().max()
+    }
+
     /// A group index for each row, from 0: equal cells have equal indices, and missing values have their
     /// own. For [`stratified_splits`](crate::KFold::stratified_splits).
     pub fn groups(&self) -> Vec<usize> {

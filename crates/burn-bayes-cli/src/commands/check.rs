@@ -44,9 +44,10 @@ pub(crate) struct Arguments {
 }
 
 /// Options of `fit` that do not apply here.
-const REFUSED: [(&str, &str); 4] = [
+const REFUSED: [(&str, &str); 5] = [
     ("draws", "is not used here; give `--posterior-draws`"),
     ("validation", "is not used here; all rows are fitted"),
+    ("validation_file", "is not used here; all rows are fitted"),
     ("against_map", "is not used here; leave it out"),
     (
         "checkpoint_every",
@@ -130,6 +131,7 @@ impl Arguments {
         config.validate()?;
         // No row of a simulation is held out.
         config.data.validation = 0.0;
+        config.data.validation_file = None;
         Ok(super::prepared(config)?.into())
     }
 }

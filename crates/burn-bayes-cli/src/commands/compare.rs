@@ -47,12 +47,13 @@ pub(crate) struct Arguments {
 }
 
 /// Options of `fit` that do not apply here.
-const REFUSED: [(&str, &str); 4] = [
+const REFUSED: [(&str, &str); 5] = [
     ("method", "names one method; use `--methods` to name all"),
     (
         "validation",
         "is not used here, because every row is in a test fold once; leave it out",
     ),
+    ("validation_file", "is not used here; leave it out"),
     ("against_map", "is not used here; name map in `--methods`"),
     (
         "checkpoint_every",

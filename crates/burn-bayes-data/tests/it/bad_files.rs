@@ -166,7 +166,7 @@ fn an_identifier_is_not_a_category() {
     let mut text = "id,y\n".to_string();
     text.extend((0..2000).map(|row| format!("customer {row},{row}\n")));
     let error = prepare(&text, &PreprocessorConfig::new("y", Task::Regression)).unwrap_err();
-    assert_eq!((error.line(), error.column()), (Some(1002), Some("id")));
+    assert_eq!((error.line(), error.column()), (None, Some("id")));
     assert!(
         error.to_string().contains("more than 1000 categories"),
         "{error}"

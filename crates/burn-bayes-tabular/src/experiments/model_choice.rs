@@ -8,10 +8,10 @@
 use std::fmt;
 
 use burn_bayes::Noise;
-use burn_bayes_data::KFold;
+use burn_bayes_data::{KFold, Table};
 
 use super::search::Fold;
-use crate::error::Result;
+use crate::error::{Result, TabularError};
 use crate::parallel;
 use crate::random::shuffled;
 use crate::rows::SplitTable;
@@ -83,11 +83,8 @@ impl ModelChoice {
         if candidates.len() < 2 {
             return Ok(None);
         }
-        let some = SplitTable {
-            table: rows.table.clone(),
-            train: some(&rows.train, config.fit.seed),
-            validation: Vec::new(),
-        };
+        let train = some(&rows.train, config.fit.seed);
+        let some = SplitTable::of(rows.table.clone(), train, Vec::new());
         let kept = KFold::new(FOLDS).with_seed(config.fit.seed);
         let held_out = some.train.len() / FOLDS;
         let folds = LEFT_OUT.div_ceil(held_out.max(1)).min(FOLDS);
@@ -215,9 +212,17 @@ fn can_be_logarithmic(rows: &SplitTable, config: &Config) -> Result<bool> {
         && fit.prior.kernel().is_none()
         && fit.noise_precision == NoisePrecision::LEARNED
         && rows.train.len() >= FEWEST_ROWS;
-    let column = rows.table.column(target)?;
-    let mut all = rows.train.iter().chain(&rows.validation);
-    Ok(is_open && all.all(|&row| column.number(row).is_some_and(|value| value > 0.0)))
+    let are_positive = |table: &Table, rows: &[usize]| {
+        let column = table.column(target)?;
+        let is_positive = |&row: &usize| column.number(row).is_some_and(|value| value > 0.0);
+        Ok::<_, TabularError>(rows.iter().all(is_positive))
+    };
+    let SplitTable {
+        table,
+        train,
+        held_out,
+    } = rows;
+    Ok(is_open && are_positive(table, train)? && are_positive(&held_out.table, &held_out.rows)?)
 }
 
 /// Some of many rows.
@@ -296,9 +301,8 @@ impl fmt::Display for ModelChoice {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
-    use burn_bayes_data::{Column, Table};
+    use burn_bayes_data::Column;
 
     use super::*;
 
@@ -319,11 +323,11 @@ mod tests {
             Column::numbers("y", targets.collect()),
             Column::numbers("x", inputs),
         ];
-        SplitTable {
-            table: Arc::new(Table::new(columns).unwrap()),
-            train: (0..ROWS).collect(),
-            validation: Vec::new(),
-        }
+        SplitTable::of(
+            Table::new(columns).unwrap(),
+            (0..ROWS).collect(),
+            Vec::new(),
+        )
     }
 
     fn config(text: &str) -> Config {
@@ -391,11 +395,8 @@ mod tests {
         });
         let targets = Column::numbers("y", normals(1).collect());
         let columns = columns.chain([targets]).collect();
-        let wide = SplitTable {
-            table: Arc::new(Table::new(columns).unwrap()),
-            train: (0..ROWS).collect(),
-            validation: Vec::new(),
-        };
+        let table = Table::new(columns).unwrap();
+        let wide = SplitTable::of(table, (0..ROWS).collect(), Vec::new());
         assert_eq!(candidates(&wide, &config("")).unwrap().len(), 2);
         assert_eq!(chosen(&wide, &config("")), None);
     }

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn_bayes_data::{
-    Column, ColumnKind, CsvReader, Dataset, Preprocessor, Table, Targets, suspicions,
+    Column, ColumnKind, CsvReader, Dataset, Preprocessor, PreprocessorConfig, Table, Targets,
+    suspicions,
 };
 
 use strsim::levenshtein;
@@ -20,8 +21,8 @@ use crate::groups::GroupRule;
 use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
 pub use inputs::RowInputs;
-pub use split_table::SplitTable;
 pub(crate) use split_table::rows_with_targets;
+pub use split_table::{HeldOut, SplitTable};
 pub use task::InferredTask;
 pub(crate) use training_set::held_out_rows;
 pub use training_set::{Target, TrainingSet};
@@ -59,6 +60,12 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
                 (false, false) => continue,
             };
             warn(format!("{missing} of {rows} rows {what}"));
+        }
+        let fewest = PreprocessorConfig::fewest_rows(settings.rare, rows);
+        if is_feature && column.rows_of_category().is_some_and(|most| most < fewest) {
+            warn(format!(
+                "no category has {fewest} rows: it is left out (`--rare`)"
+            ));
         }
         let is_suspicious = suspicions.iter().any(|found| found.column() == Some(name));
         let is_split = settings.time.is_some() || settings.group_by.is_some();
@@ -136,13 +143,14 @@ impl PreparedRows {
         let SplitTable {
             table,
             train,
-            validation,
+            held_out,
         } = dealt;
         let config = settings.preprocessor()?;
         let preprocessor = Preprocessor::fit(&config, &table, train.iter().copied())?;
-        let dataset = match validation.is_empty() {
+        let rows = &held_out.rows;
+        let dataset = match rows.is_empty() {
             true => None,
-            false => Some(preprocessor.dataset(&table, validation.iter().copied())?),
+            false => Some(preprocessor.dataset(&held_out.table, rows.iter().copied())?),
         };
         let target = Target::of(&preprocessor);
         target.positive(settings.positive.as_deref())?;
@@ -150,8 +158,8 @@ impl PreparedRows {
             kept_columns: kept_columns(&table, &train, settings)?,
             train: TrainingSet::prepared(&preprocessor, &table, &train)?,
             validation: dataset,
-            validation_inputs: RowInputs::of(&preprocessor, &table, validation)?
-                .with_kept(&table, &settings.keep.0),
+            validation_inputs: RowInputs::of(&preprocessor, &held_out.table, held_out.rows)?
+                .with_kept(&held_out.table, &settings.keep.0),
             preprocessor,
         })
     }

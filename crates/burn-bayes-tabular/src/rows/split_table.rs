@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use burn_bayes_data::{
-    Column, ColumnKind, DataError, KFold, Split, Table, Task, grouped_partition, latest_partition,
-    partition, stratified_partition,
+    Column, ColumnKind, CsvOptions, CsvReader, DataError, KFold, Split, Table, Task,
+    grouped_partition, latest_partition, partition, stratified_partition,
 };
 
 use super::usable_rows;
@@ -20,39 +20,59 @@ pub struct SplitTable {
     pub table: Arc<Table>,
     /// Indices of the training rows in the table.
     pub train: Vec<usize>,
-    /// Indices of the validation rows in the table.
-    pub validation: Vec<usize>,
+    /// The rows that are held out.
+    pub held_out: HeldOut,
+}
+
+/// Rows of a table that are held out.
+#[derive(Clone, Debug)]
+pub struct HeldOut {
+    /// The table of the training rows, or that of another file.
+    pub table: Arc<Table>,
+    /// Their indices in it.
+    pub rows: Vec<usize>,
 }
 
 impl SplitTable {
-    /// Splits the rows of a table: at random, and equal seeds give equal splits; by whole groups; or in time.
+    /// Splits the rows of a table: at random, and equal seeds give equal splits; by whole groups; or in time. With a file of
+    /// validation rows, all rows of the table train.
     ///
     /// # Errors
-    /// If a value is missing and the settings refuse that, or there are too few rows to hold some out.
+    /// If a value is missing and the settings refuse that, there are too few rows to hold some out, or the file of validation rows
+    /// cannot be read.
     pub fn deal(table: Table, settings: &DataSettings, seed: u64) -> Result<Self> {
-        if settings.missing == MissingName::Refuse {
-            table.check_complete()?;
-        }
-        let mut rows = usable_rows(&table, settings);
-        if settings.missing == MissingName::Impute {
-            rows = rows_with_targets(&table, settings.targets()?, rows)?;
-        }
-        if rows.is_empty() {
-            let problem = match settings.missing {
-                MissingName::Impute => "no row has a value to predict; check `--target`",
-                MissingName::Refuse | MissingName::Drop => {
-                    "every row has a missing value; use `--missing impute`, or `--ignore` the empty columns"
-                }
-            };
-            let path = settings.path()?.display();
-            return Err(TabularError::Data(format!("{path}: {problem}")));
+        let rows = rows_to_use(&table, settings, settings.path()?)?;
+        if let Some(path) = &settings.validation_file {
+            let other = read_as(&table, path, settings)?;
+            return Ok(Self {
+                held_out: HeldOut {
+                    rows: rows_to_use(&other, settings, path)?,
+                    table: Arc::new(other),
+                },
+                table: Arc::new(table),
+                train: rows,
+            });
         }
         let (train, validation) = dealt(&table, &rows, settings, seed)?;
-        Ok(Self {
-            table: Arc::new(table),
+        Ok(Self::of(table, train, validation))
+    }
+
+    /// With rows of the same table held out.
+    pub(crate) fn of(
+        table: impl Into<Arc<Table>>,
+        train: Vec<usize>,
+        held_out: Vec<usize>,
+    ) -> Self {
+        let table = table.into();
+        let held_out = HeldOut {
+            table: table.clone(),
+            rows: held_out,
+        };
+        Self {
+            table,
             train,
-            validation,
-        })
+            held_out,
+        }
     }
 
     /// Cross-validation splits of the training rows: stratified by class for a classification, by whole groups, or forward in
@@ -140,6 +160,39 @@ pub(crate) fn rows_with_targets(
     let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
     let is_known = |&row: &usize| !columns.iter().any(|column| column.is_missing(row));
     Ok(rows.into_iter().filter(is_known).collect())
+}
+
+/// The rows that the treatment of missing values leaves, at least one.
+fn rows_to_use(table: &Table, settings: &DataSettings, path: &Path) -> Result<Vec<usize>> {
+    if settings.missing == MissingName::Refuse {
+        table.check_complete()?;
+    }
+    let mut rows = usable_rows(table, settings);
+    if settings.missing == MissingName::Impute {
+        rows = rows_with_targets(table, settings.targets()?, rows)?;
+    }
+    if rows.is_empty() {
+        let problem = match settings.missing {
+            MissingName::Impute => "no row has a value to predict; check `--target`",
+            MissingName::Refuse | MissingName::Drop => {
+                "every row has a missing value; use `--missing impute`, or `--ignore` the empty columns"
+            }
+        };
+        let path = path.display();
+        return Err(TabularError::Data(format!("{path}: {problem}")));
+    }
+    Ok(rows)
+}
+
+/// Reads a further file with the columns of a table, of the same types.
+fn read_as(table: &Table, path: &Path, settings: &DataSettings) -> Result<Table> {
+    let columns = table.columns().iter();
+    let kinds = columns.map(|column| (column.name().to_string(), column.kind()));
+    let kinds: BTreeMap<_, _> = kinds.collect();
+    let options = settings.csv_options().with_only(kinds.keys().cloned());
+    let options = options.with_kept(settings.keep.0.iter().cloned());
+    let options = CsvOptions { kinds, ..options };
+    Ok(CsvReader::open(path, options)?.read_all()?)
 }
 
 /// Training and validation rows: stratified by class for a classification, by whole groups, or in time.

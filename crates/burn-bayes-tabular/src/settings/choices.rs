@@ -211,7 +211,7 @@ choices! {
     UnseenName of UnseenPolicy {
         /// Stop with an error.
         Refuse = "refuse",
-        /// Encode as zeros.
+        /// Encode as zeros, or as the rare ones (`--rare`) if the column has some.
         Zeros = "zeros",
     }
 }

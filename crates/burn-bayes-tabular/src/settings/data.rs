@@ -34,7 +34,11 @@ settings! {
         ignore: Words = Words::default();
         /// Numeric columns to treat as categories, separated by commas.
         categories: Words = Words::default();
-        /// Maximum number of categories of a column, or of classes of the target.
+        /// Categories with fewer training rows, in fewer than 100 rows than a twentieth of them, are one category together; 1
+        /// for none.
+        [value: Some("ROWS")]
+        rare: usize = 5;
+        /// Maximum number of categories of a column that are not rare, or of classes of the target.
         max_categories: usize = 1000;
         /// Column separator, or `tab` [default: detected from the first rows].
         delimiter: Delimiter;
@@ -56,6 +60,9 @@ settings! {
         no_standardize: bool = false;
         /// Fraction of the rows held out for validation; 0 for none.
         validation: f64 = 0.2;
+        /// File with the rows to hold out, in the place of a fraction of the others.
+        [value: Some("FILE")]
+        validation_file: PathBuf;
         /// Column of times, numbers or dates: the latest rows are held out, and folds are tested on later rows than they train on.
         [value: Some("COLUMN")]
         time: String;
@@ -97,6 +104,10 @@ impl DataSettings {
     pub(crate) fn validate(&self) -> Result<()> {
         if !(0.0..1.0).contains(&self.validation) {
             let problem = format!("is {}; it must be in [0, 1)", self.validation);
+            return Err(refused("validation", problem));
+        }
+        if self.validation_file.is_some() && self.validation != Self::default().validation {
+            let problem = "is given together with `--validation-file`; leave out one of them";
             return Err(refused("validation", problem));
         }
         self.path()?;
@@ -201,6 +212,7 @@ impl DataSettings {
             .with_ignored(self.not_features())
             .with_missing(self.missing.into())
             .with_unseen(self.unseen.into())
+            .with_rare(self.rare)
             .with_max_categories(self.max_categories)
             .with_class_order(self.class_order.0.iter().cloned());
         let config = match self.target_scale {

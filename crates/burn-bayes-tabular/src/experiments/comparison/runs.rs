@@ -52,6 +52,7 @@ impl Runs {
     ) -> Result<Self> {
         // Every row is in a test fold once, so no validation rows are needed.
         config.data.validation = 0.0;
+        config.data.validation_file = None;
         config.fit = config.fit.of_one_training();
         let methods = distinct(methods.iter().copied(), |&method| method);
         if methods.len() < 2 {
