@@ -80,6 +80,71 @@ fn a_table_as_people_keep_it_is_fitted() {
 }
 
 #[test]
+fn texts_that_no_rows_share_are_left_out_and_rare_ones_are_one() {
+    let place = shops();
+    let output = place
+        .burn_bayes(&format!("{} --out run", FIT.replace("--ignore note ", "")))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    for part in [
+        "`note`: 120 different texts in 120 rows",
+        "`note`: no category has 5 rows: it is left out (`--rare`)",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!place.read("run/preprocessor.toml").contains("note"));
+    // Each shop has 13 or 14 of 108 rows.
+    place.output(&format!("{FIT} --rare 14 --out rare"));
+    let preparation = place.read("rare/preprocessor.toml");
+    assert!(preparation.contains("rare = [\"shop "), "{preparation}");
+}
+
+#[test]
+fn held_out_rows_come_from_a_file_of_their_own() {
+    let place = shops();
+    let text = place.read("shops.csv");
+    let (head, rows) = text.split_once('\n').unwrap();
+    let rows: Vec<&str> = rows.lines().collect();
+    // In another order of columns, and with a shop of its own.
+    let later = rows[100..]
+        .iter()
+        .map(|row| row.replace("shop 1,", "kiosk,"));
+    let later: String = later.map(|row| format!("{row},x\n")).collect();
+    place.write("later.csv", &format!("{head},extra\n{later}"));
+    place.write(
+        "earlier.csv",
+        &format!("{head}\n{}\n", rows[..100].join("\n")),
+    );
+    let fit = FIT.replace("shops.csv", "earlier.csv");
+    place.output(&format!(
+        "{fit} --validation-file later.csv --keep day --out run"
+    ));
+    let days = column(&place.read("run/validation.csv"), "day");
+    // 18 of 20 have a price.
+    assert_eq!(days.len(), 18);
+    assert_eq!(days[0], "2024-04-17");
+    place.output("predict run shops.csv --conformal 0.9");
+    for (options, part) in [
+        ("--validation-file no.csv", "no.csv"),
+        (
+            "--validation-file later.csv --validation 0.3",
+            "`--validation` is given together with `--validation-file`",
+        ),
+    ] {
+        let (_, told) = place.failure(&format!("{fit} {options} --out other"));
+        assert!(told.contains(part), "{told}");
+    }
+    place.write("narrow.csv", "day,shop\n2024-03-01,shop 1\n");
+    let (_, told) = place.failure(&format!("{fit} --validation-file narrow.csv --out other"));
+    assert!(
+        told.contains("narrow.csv") && told.contains("`area`"),
+        "{told}"
+    );
+}
+
+#[test]
 fn options_given_twice_add_up_or_are_refused() {
     let place = shops();
     for twice in [
