@@ -181,7 +181,12 @@ impl Preprocessor {
 
     /// The number of features.
     pub fn width(&self) -> usize {
-        self.features.iter().map(FeaturePlan::width).sum()
+        self.widths().iter().sum()
+    }
+
+    /// The number of features of each column, in order.
+    pub fn widths(&self) -> Vec<usize> {
+        self.features.iter().map(FeaturePlan::width).collect()
     }
 
     /// The transformations of the targets, at least one.

@@ -6,6 +6,7 @@ mod completions;
 mod data;
 mod demo;
 mod evaluate;
+mod explain;
 mod fit;
 mod plan;
 mod predict;
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Predict(predict::Arguments),
     /// Score a fit on a file of rows with known targets
     Evaluate(evaluate::Arguments),
+    /// Show what a fit has learned from each column
+    Explain(explain::Arguments),
     /// Tune the settings of a method by random search with cross-validation
     Tune(Box<tune::Arguments>),
     /// Compare methods by cross-validation, with paired tests
@@ -60,6 +63,7 @@ impl Command {
             Self::Fit(arguments) => fit::run(&arguments),
             Self::Predict(arguments) => predict::run(&arguments),
             Self::Evaluate(arguments) => evaluate::run(&arguments),
+            Self::Explain(arguments) => explain::run(&arguments),
             Self::Tune(arguments) => tune::run(&arguments),
             Self::Compare(arguments) => compare::run(&arguments),
             Self::Check(arguments) => check::run(&arguments),

@@ -18,10 +18,10 @@ use crate::settings::{DeviceName, FileFormat, MissingName, refused};
 /// Rows with known targets.
 #[derive(Debug)]
 pub struct KnownRows {
-    path: PathBuf,
-    dataset: Dataset,
+    pub(super) path: PathBuf,
+    pub(super) dataset: Dataset,
     groups: Vec<Groups>,
-    inputs: RowInputs,
+    pub(super) inputs: RowInputs,
     /// The cells of the column that groups the rows of conformal sets or intervals; empty without one.
     conformal_cells: Vec<String>,
     /// Number of rows left out because of missing values.

@@ -1,6 +1,7 @@
 //! Predictions for the rows of a file, in chunks, with decisions which rows to keep.
 
 mod decision;
+mod explanation;
 mod known;
 mod usable;
 
@@ -15,6 +16,7 @@ use crate::run::{Run, RunFolder};
 use crate::settings::{FileFormat, refused};
 
 pub use decision::Decision;
+pub use explanation::ExplanationRequest;
 pub use known::{Evaluation, KnownRows};
 pub use usable::BadRowsName;
 use usable::NewRows;

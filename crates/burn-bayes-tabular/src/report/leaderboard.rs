@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use plotters::prelude::{Circle, PathElement, Text};
+use plotters::prelude::{Circle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
 
-use super::chart::{Axis, Figure, SIZE, guide, letters, line, plane, range_of, rows_plane};
+use super::bars::{Bar, Bars};
+use super::chart::{Axis, Figure, SIZE, letters, plane, range_of};
 use super::page::Page;
-use super::palette::{BLUE, INK, MUTED, VERMILION};
+use super::palette::{BLUE, MUTED, VERMILION};
 use super::section::{Section, Table};
 use crate::error::Result;
 use crate::scores::Summary;
-use crate::text::{number, optional, plain, shortened, tick};
+use crate::text::{number, optional, plain, tick};
 use burn_bayes::eval::Bounded;
 
 /// Maximum number of contenders in the chart of differences.
@@ -167,10 +168,6 @@ impl Leaderboard<'_> {
     }
 
     fn differences(&self) -> Result<Option<Figure>> {
-        /// Height of a row in SVG units.
-        const ROW: u32 = 36;
-        /// Width of the names.
-        const NAMES: u32 = 250;
         let mut shown = self.shown();
         let reading = format!(
             "The NLL minus that of the best, paired over {}. A {} whose bar contains the line is not clearly worse than the best.{}",
@@ -182,42 +179,25 @@ impl Leaderboard<'_> {
         if shown.len() < 2 {
             return Ok(None);
         }
-        let bars: Vec<(f64, f64)> = shown
-            .iter()
-            .map(|(_, contender, _)| {
-                let found = contender.difference;
-                let error = found.and_then(|found| found.standard_error);
-                (
-                    found.map_or(0.0, |found| found.mean),
-                    BAR * error.unwrap_or(0.0),
-                )
-            })
-            .collect();
-        let limits = bars
-            .iter()
-            .flat_map(|(mean, half)| [mean - half, mean + half]);
-        let size = (SIZE.0, ROW * shown.len() as u32 + 90);
-        let title = "Difference from the best";
-        Figure::draw("leaderboard-differences", title, reading, size, |area| {
-            let (names, chart) = area.split_horizontally(NAMES);
-            let rows = shown.len() as f64;
-            let axis = Axis::new("difference in NLL, nats", range_of(limits), tick);
-            let mut plane = rows_plane(&chart, &axis, rows)?;
-            plane.draw_series([PathElement::new([(0.0, 0.0), (0.0, rows)], guide())])?;
-            for (row, ((_, contender, _), &(mean, half))) in shown.iter().zip(&bars).enumerate() {
-                let y = rows - row as f64 - 0.5;
-                let colour = mark_of(row);
-                let bar = [(mean - half, y), (mean + half, y)];
-                plane.draw_series([PathElement::new(bar, line(colour))])?;
-                plane.draw_series([Circle::new((mean, y), 6, colour.filled())])?;
-                let (_, down) = plane.plotting_area().map_coordinate(&(mean, y));
-                let style = letters(INK).pos(Pos::new(HPos::Right, VPos::Center));
-                let name = shortened(&contender.name, 22);
-                names.draw(&Text::new(name, (NAMES as i32 - 8, down), style))?;
+        let bars = shown.iter().enumerate().map(|(row, (_, contender, _))| {
+            let found = contender.difference;
+            let value = found.map_or(0.0, |found| found.mean);
+            let half = BAR * found.and_then(|found| found.standard_error).unwrap_or(0.0);
+            Bar {
+                name: &contender.name,
+                value,
+                limits: [value - half, value + half],
+                colour: mark_of(row),
             }
-            Ok(())
-        })
-        .map(Some)
+        });
+        let bars = Bars {
+            axis: "difference in NLL, nats",
+            bars: bars.collect(),
+            has_zero: true,
+        };
+        let title = "Difference from the best";
+        bars.figure("leaderboard-differences", title, &reading)
+            .map(Some)
     }
 
     fn times(&self) -> Result<Option<Figure>> {

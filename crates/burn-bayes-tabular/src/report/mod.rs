@@ -3,11 +3,13 @@
 //! The page is self-contained: no scripts, external fonts or images. All numbers come from [`Scores`]; the
 //! charts are drawn from the same predictions. [`SideBySide`] is a page in the same style that compares methods.
 
+mod bars;
 mod baselines;
 pub(crate) mod chart;
 mod classification;
 mod counts;
 mod evaluation;
+mod explanation;
 mod input_space;
 mod leaderboard;
 mod page;
@@ -32,6 +34,7 @@ use std::path::Path;
 use burn_bayes_data::Targets;
 
 pub use crate::text::number;
+pub use explanation::{Effect, EffectPoint, Explanation, Importance};
 pub(crate) use leaderboard::{Contender, Leaderboard, SettingValues, shown_p_value};
 pub(crate) use page::Page;
 pub use page::VerdictPanel;

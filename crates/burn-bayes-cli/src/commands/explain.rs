@@ -1,0 +1,82 @@
+//! `explain`: what a fit has learned from each column, from predictions of rows in which its cells are replaced.
+
+use std::path::PathBuf;
+
+use burn_bayes_tabular::Result;
+use burn_bayes_tabular::files::make_folder;
+use burn_bayes_tabular::new_rows::{ExplanationRequest, KnownRows};
+use burn_bayes_tabular::run::RunFolder;
+use burn_bayes_tabular::settings::{DeviceName, Words, refused};
+use clap::{ArgAction, Args};
+
+use super::OutputFlags;
+use crate::console::{busy, command_line, print, print_json, print_table};
+use crate::settings::FileFlags;
+
+/// Which run to explain, and by which rows.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Folder of a finished fit
+    run: PathBuf,
+    /// File of rows with known targets, best those that were not trained on
+    rows: PathBuf,
+    /// Folder for the page, explanation.html, and its charts
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Columns to show the effects of, separated by commas [default: the six most important ones]
+    #[arg(long, value_name = "COLUMNS", action = ArgAction::Append)]
+    columns: Vec<Words>,
+    /// Two columns, separated by a comma, to show the effects of the first for values of the second
+    #[arg(long, value_name = "COLUMNS", action = ArgAction::Append)]
+    pair: Vec<Words>,
+    /// Number of weight draws [default: as in the fit]
+    #[arg(long)]
+    draws: Option<usize>,
+    #[command(flatten)]
+    file: FileFlags,
+    /// Device: flex, wgpu, cuda or cuda:1 [default: as in the fit]
+    #[arg(long)]
+    device: Option<DeviceName>,
+    #[command(flatten)]
+    output: OutputFlags,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let folder = RunFolder::open(&arguments.run)?;
+    let run = super::loaded(&folder, arguments.device)?;
+    let pairs = arguments.pair.iter().map(|words| match &*words.0 {
+        [one, other] if one != other => Ok((one.clone(), other.clone())),
+        _ => Err(refused(
+            "pair",
+            "is not two columns, such as `--pair age,crp`",
+        )),
+    });
+    let columns = arguments.columns.iter().flat_map(|words| words.0.clone());
+    let request = ExplanationRequest {
+        columns: columns.collect(),
+        pairs: pairs.collect::<Result<_>>()?,
+        draws: run.draws(arguments.draws)?,
+    };
+    let path = arguments.rows.display();
+    let rows = busy(format_args!("reading {path}"), || {
+        KnownRows::read(&run, &arguments.rows, arguments.file.format(), &[], None)
+    })?;
+    let explanation = busy("predicting rows with replaced cells", || {
+        request.explain(&run, &rows)
+    })?;
+    make_folder(&arguments.out)?;
+    let page = arguments.out.join("explanation.html");
+    let config = run.config.to_toml()?;
+    explanation.write(&format!("rows of {path}"), &command_line(), &config, &page)?;
+    match arguments.output.json {
+        true => print_json(&explanation),
+        false => {
+            print_table(&explanation.table())?;
+            print(format_args!(
+                "the effects of columns are in {}",
+                page.display()
+            ))
+        }
+    }
+}

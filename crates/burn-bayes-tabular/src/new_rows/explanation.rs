@@ -1,0 +1,332 @@
+//! What a fit has learned from each column, from predictions of rows in which its cells are replaced.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use burn_bayes::Noise;
+use burn_bayes::eval::Bounded;
+use burn_bayes_data::{Column, ColumnKind, Features, Targets};
+
+use super::KnownRows;
+use crate::error::Result;
+use crate::groups::Groups;
+use crate::order::{by_cost, spread};
+use crate::predict::Predictions;
+use crate::random::shuffled;
+use crate::report::{Effect, EffectPoint, Explanation, Importance};
+use crate::rows::{not_a_column, true_targets};
+use crate::run::Run;
+use crate::scores::row_costs;
+use crate::settings::refused;
+
+/// The most rows that are permuted, and that effects are averages over.
+const MOST_PERMUTED: usize = 2000;
+const MOST_AVERAGED: usize = 200;
+/// Permutations of a column.
+const REPEATS: u64 = 5;
+/// The most values of a number and of a category at which there are predictions, and of the other column of a pair.
+const MOST_NUMBERS: usize = 21;
+const MOST_CATEGORIES: usize = 12;
+const MOST_OF_PAIR: usize = 4;
+/// The columns with effects, if none are asked for.
+const MOST_COLUMNS: usize = 6;
+/// Standard errors to each side of an estimate.
+const STANDARD_ERRORS: f64 = 1.96;
+/// The levels of the limits of effects: nine in ten draws of the weights are between them.
+const LIMITS: [f64; 2] = [0.05, 0.95];
+/// The random stream of the permutations.
+const STREAM: u64 = 0x7065_726d;
+
+/// Which effects are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct ExplanationRequest {
+    /// The columns with effects; the six most important ones if there are none.
+    pub columns: Vec<String>,
+    /// The pairs of columns with effects.
+    pub pairs: Vec<(String, String)>,
+    /// The number of draws of the weights.
+    pub draws: usize,
+}
+
+/// A value of a column, with a row that has it.
+struct Value {
+    row: usize,
+    text: String,
+    number: Option<f64>,
+}
+
+/// The rows of an explanation, and where the features of each column are.
+struct Explained<'a> {
+    run: &'a Run,
+    features: &'a Features,
+    columns: &'a [Column],
+    places: Vec<Range<usize>>,
+    draws: usize,
+}
+
+impl ExplanationRequest {
+    /// Explains the predictions of a run for these rows.
+    ///
+    /// # Errors
+    /// If a column is not one of the fit, or a prediction is not finite.
+    pub fn explain(&self, run: &Run, rows: &KnownRows) -> Result<Explanation> {
+        let mut end = 0;
+        let places = run.preprocessor.widths().into_iter().map(|width| {
+            end += width;
+            end - width..end
+        });
+        let explained = Explained {
+            run,
+            features: rows.dataset.features(),
+            columns: &rows.inputs.columns,
+            places: places.collect(),
+            draws: self.draws,
+        };
+        let names = explained
+            .columns
+            .iter()
+            .map(|column| column.name().to_string());
+        let names: Vec<String> = names.collect();
+        let place = |name: &str| {
+            let found = names.iter().position(|known| known == name);
+            found.ok_or_else(|| refused("columns", not_a_column(name, &rows.path, &names)))
+        };
+        let asked = self.columns.iter().map(|name| place(name));
+        let asked = asked.collect::<Result<Vec<_>>>()?;
+        let pairs = self.pairs.iter();
+        let pairs = pairs.map(|(one, other)| Ok((place(one)?, place(other)?)));
+        let pairs = pairs.collect::<Result<Vec<_>>>()?;
+
+        let chosen = spread(rows.rows(), MOST_PERMUTED);
+        let targets = true_targets(&rows.dataset, run.model.target()).select(&chosen);
+        let base = explained.costs(&explained.features.select(&chosen)?, &targets)?;
+        let importance =
+            (0..names.len()).map(|column| explained.importance(column, &chosen, &base, &targets));
+        let mut importance: Vec<(usize, Importance)> = importance
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .enumerate()
+            .collect();
+        importance.sort_by(|(_, one), (_, other)| by_cost(-one.increase, -other.increase));
+        let asked = match asked.is_empty() && pairs.is_empty() {
+            true => importance
+                .iter()
+                .take(MOST_COLUMNS)
+                .map(|(column, _)| *column)
+                .collect(),
+            false => asked,
+        };
+        let mut effects = Vec::new();
+        for column in asked {
+            effects.extend(explained.effects(column, None)?);
+        }
+        for (column, other) in pairs {
+            for value in explained.values(other, MOST_OF_PAIR)? {
+                effects.extend(explained.effects(column, Some((other, &value)))?);
+            }
+        }
+        Ok(Explanation {
+            target: run.config.data.target_text()?,
+            rows: chosen.len(),
+            nll: base.iter().sum::<f64>() / base.len() as f64,
+            importance: importance.into_iter().map(|(_, found)| found).collect(),
+            effects,
+        })
+    }
+}
+
+impl Explained<'_> {
+    fn costs(&self, features: &Features, targets: &Targets) -> Result<Vec<f64>> {
+        row_costs(&self.run.predict(features, self.draws)?, targets)
+    }
+
+    /// The features of these rows, in which those of a column are of other rows.
+    fn replaced(&self, rows: &[usize], sources: &[(usize, &[usize])]) -> Result<Features> {
+        let width = self.features.columns();
+        let mut values = Vec::with_capacity(rows.len() * width);
+        for (place, &row) in rows.iter().enumerate() {
+            let start = values.len();
+            values.extend_from_slice(self.features.row(row));
+            for (column, from) in sources {
+                let features = self.places[*column].clone();
+                let other = &self.features.row(from[place % from.len()])[features.clone()];
+                values[start..][features].copy_from_slice(other);
+            }
+        }
+        Ok(Features::new(rows.len(), width, values)?)
+    }
+
+    fn importance(
+        &self,
+        column: usize,
+        rows: &[usize],
+        base: &[f64],
+        targets: &Targets,
+    ) -> Result<Importance> {
+        let noise = Noise::new(self.run.config.fit.seed)
+            .fold(STREAM)
+            .fold(column as u64);
+        let mut increases = vec![0.0; rows.len()];
+        for repeat in 0..REPEATS {
+            let order = shuffled(rows.len(), noise.fold(repeat)).into_iter();
+            let from: Vec<usize> = order.map(|place| rows[place]).collect();
+            let costs = self.costs(&self.replaced(rows, &[(column, &from)])?, targets)?;
+            let all = increases.iter_mut().zip(costs.iter().zip(base));
+            all.for_each(|(sum, (cost, before))| *sum += (cost - before) / REPEATS as f64);
+        }
+        let count = increases.len() as f64;
+        let increase = increases.iter().sum::<f64>() / count;
+        let squares: f64 = increases.iter().map(|one| (one - increase).powi(2)).sum();
+        let half = STANDARD_ERRORS * (squares / (count * (count - 1.0).at_least(1.0))).sqrt();
+        Ok(Importance {
+            column: self.columns[column].name().into(),
+            increase,
+            lower: increase - half,
+            upper: increase + half,
+        })
+    }
+
+    /// The values of a column at which there are predictions: quantiles of numbers, at most this many, and the most frequent
+    /// categories.
+    fn values(&self, column: usize, most: usize) -> Result<Vec<Value>> {
+        let column = &self.columns[column];
+        let rows: Vec<usize> = (0..column.len())
+            .filter(|&row| !column.is_missing(row))
+            .collect();
+        if let Some(times) = column.times() {
+            let mut order = rows;
+            order.sort_by(|&one, &other| times[one].total_cmp(&times[other]));
+            let mut chosen: Vec<usize> = spread(order.len(), most)
+                .into_iter()
+                .map(|place| order[place])
+                .collect();
+            chosen.dedup_by(|one, other| times[*one] == times[*other]);
+            let value = |row: usize| Value {
+                row,
+                text: column.label(row).unwrap_or_default(),
+                number: column.number(row),
+            };
+            return Ok(chosen.into_iter().map(value).collect());
+        }
+        let groups = Groups::of(column, &rows)?.largest(most);
+        let firsts: BTreeMap<usize, usize> = groups
+            .of_rows
+            .iter()
+            .zip(&rows)
+            .rev()
+            .map(|(&group, &row)| (group, row))
+            .collect();
+        let firsts = firsts.into_values().take(most);
+        Ok(firsts
+            .map(|row| Value {
+                row,
+                text: column.label(row).unwrap_or_default(),
+                number: None,
+            })
+            .collect())
+    }
+
+    /// The effects of a column on every output, perhaps where another one has this value.
+    fn effects(&self, column: usize, given: Option<(usize, &Value)>) -> Result<Vec<Effect>> {
+        let most = match self.columns[column].kind() {
+            ColumnKind::Number => MOST_NUMBERS,
+            ColumnKind::Category => MOST_CATEGORIES,
+        };
+        let rows = spread(self.features.rows(), MOST_AVERAGED);
+        let mut effects: Vec<Effect> = Vec::new();
+        for value in self.values(column, most)? {
+            let from = [value.row];
+            let other = given.map(|(other, value)| (other, [value.row]));
+            let mut sources = vec![(column, &from[..])];
+            sources.extend(other.iter().map(|(other, row)| (*other, &row[..])));
+            let features = self.replaced(&rows, &sources)?;
+            let predictions = self.run.predict(&features, self.draws)?;
+            for (place, (output, mut draws)) in
+                outputs(&predictions, self.run)?.into_iter().enumerate()
+            {
+                draws.sort_by(f64::total_cmp);
+                let limit = |level: f64| draws[(level * (draws.len() - 1) as f64).round() as usize];
+                let point = EffectPoint {
+                    value: value.text.clone(),
+                    number: value.number,
+                    mean: draws.iter().sum::<f64>() / draws.len() as f64,
+                    lower: limit(LIMITS[0]),
+                    upper: limit(LIMITS[1]),
+                };
+                if effects.len() == place {
+                    effects.push(Effect {
+                        column: self.columns[column].name().into(),
+                        output,
+                        given: given.map(|(other, value)| {
+                            (self.columns[other].name().to_string(), value.text.clone())
+                        }),
+                        points: Vec::new(),
+                    });
+                }
+                effects[place].points.push(point);
+            }
+        }
+        Ok(effects)
+    }
+}
+
+/// What is predicted, with the mean over rows under every draw: numbers in their own unit, and probabilities of classes, of two the
+/// positive one.
+fn outputs(predictions: &Predictions, run: &Run) -> Result<Vec<(String, Vec<f64>)>> {
+    let mut targets = run.preprocessor.target_names();
+    let name = targets.next().unwrap_or_default();
+    of_target(predictions, name, run.config.data.positive.as_deref())
+}
+
+fn of_target(
+    predictions: &Predictions,
+    name: &str,
+    positive: Option<&str>,
+) -> Result<Vec<(String, Vec<f64>)>> {
+    let means = |values: &[f64], draws: usize| -> Vec<f64> {
+        let of_draws = values.chunks(values.len() / draws);
+        of_draws
+            .map(|draw| draw.iter().sum::<f64>() / draw.len() as f64)
+            .collect()
+    };
+    Ok(match predictions {
+        Predictions::Reals(reals) => {
+            let [mut values, variances] = reals.moments_of_draws();
+            if reals.kind.is_of_logarithms {
+                let all = values.iter_mut().zip(variances);
+                all.for_each(|(value, variance)| *value = (*value + variance / 2.0).exp());
+            }
+            vec![(name.into(), means(&values, reals.draws))]
+        }
+        Predictions::Counts(counts) => vec![(name.into(), means(&counts.values, counts.draws))],
+        Predictions::Classes(classes) => {
+            let names = &classes.kind;
+            let last = names.len() - 1;
+            let shown: Vec<usize> = match names.len() {
+                2 => {
+                    let asked = names
+                        .iter()
+                        .position(|class| Some(class.as_str()) == positive);
+                    vec![asked.unwrap_or(last)]
+                }
+                _ => (0..names.len()).collect(),
+            };
+            let of_class = |class: usize| {
+                let values = classes.values.iter().skip(class).step_by(names.len());
+                let values: Vec<f64> = values.copied().collect();
+                (
+                    format!("probability of {name} = {}", names[class]),
+                    means(&values, classes.draws),
+                )
+            };
+            shown.into_iter().map(of_class).collect()
+        }
+        Predictions::Several(several) => {
+            let mut outputs = Vec::new();
+            for one in several {
+                outputs.extend(of_target(&one.predictions, &one.name, None)?);
+            }
+            outputs
+        }
+    })
+}
