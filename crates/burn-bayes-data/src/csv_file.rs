@@ -73,6 +73,8 @@ struct Field {
     kind: ColumnKind,
     is_kept: bool,
     keeps_text: bool,
+    /// Whether there was no value yet that says its type.
+    is_open: bool,
     /// The line and text of the first cell with the other decimal separator, if the column is categorical
     /// only for that reason.
     other_mark: Option<(u64, String)>,
@@ -81,7 +83,11 @@ struct Field {
 impl Field {
     /// An empty column.
     fn growing(&self) -> Growing {
-        Growing::new(self.is_kept.then_some(self.kind), self.keeps_text)
+        Growing::new(
+            self.is_kept.then_some(self.kind),
+            self.is_open,
+            self.keeps_text,
+        )
     }
 }
 
@@ -133,11 +139,12 @@ impl<'a> CsvReader<'a> {
         }
         let columns = names.into_iter().enumerate().map(|(index, name)| {
             let (kind, other_mark) = match options.kinds.get(&name) {
-                Some(&kind) => (kind, None),
+                Some(&kind) => (Some(kind), None),
                 None => kind_of(&sample, index, &options),
             };
             Field {
-                kind,
+                kind: kind.unwrap_or(ColumnKind::Number),
+                is_open: kind.is_none(),
                 is_kept: options
                     .only
                     .as_ref()
@@ -170,7 +177,7 @@ impl<'a> CsvReader<'a> {
     /// If there is no such column.
     pub fn with_kind(mut self, column: &str, kind: ColumnKind) -> Result<Self, DataError> {
         let field = self.field("kind", column)?;
-        (field.kind, field.other_mark) = (kind, None);
+        (field.kind, field.is_open, field.other_mark) = (kind, false, None);
         Ok(self)
     }
 
@@ -222,9 +229,19 @@ impl<'a> CsvReader<'a> {
             return Ok(None);
         }
         let (mut columns, mut passed_over, mut texts) = (Vec::new(), Vec::new(), BTreeMap::new());
-        for (field, Growing { values, written }) in self.columns.iter().zip(cells) {
+        for (field, cells) in self.columns.iter_mut().zip(cells) {
+            let Growing {
+                values,
+                is_open,
+                written,
+            } = cells;
+            field.is_open = is_open;
             match values {
-                Some(values) => columns.push(values.into_column(&field.name)),
+                Some(values) => {
+                    let column = values.into_column(&field.name);
+                    field.kind = column.kind();
+                    columns.push(column);
+                }
                 None => passed_over.push(field.name.clone()),
             }
             texts.extend(written.map(|written| (field.name.clone(), written)));
@@ -317,20 +334,25 @@ pub(crate) fn column_name(index: usize) -> String {
     format!("column_{index}")
 }
 
-/// The type of a column. For a categorical column, also the first cell with the other decimal separator,
+/// Rows of each value, on average, from which on texts among numbers are categories.
+const ROWS_OF_CATEGORY: usize = 10;
+
+/// The type of a column, if there is a value. For a categorical column, also the first cell with the other decimal separator,
 /// if at least half of the cells are numbers with one of the separators.
 fn kind_of(
     sample: &[Row],
     index: usize,
     options: &CsvOptions,
-) -> (ColumnKind, Option<(u64, String)>) {
+) -> (Option<ColumnKind>, Option<(u64, String)>) {
     let (mut numbers, mut with_other_mark, mut others) = (0, 0, 0);
-    let mut first = None;
+    let (mut first, mut different) = (None, HashSet::new());
     for row in sample {
         let Some(bytes) = row.cell(index) else {
             continue;
         };
-        match text_of(bytes) {
+        let cell = text_of(bytes);
+        different.extend(cell.filter(|cell| !options.is_missing(cell)));
+        match cell {
             Some(cell) if options.is_missing(cell) => {}
             Some(cell) if options.number(cell).is_some() => numbers += 1,
             Some(cell) if options.decimal.is_number_with_other(cell) => {
@@ -341,9 +363,14 @@ fn kind_of(
         }
     }
     let all = numbers + with_other_mark + others;
-    if 2 * numbers >= all {
-        (ColumnKind::Number, None)
+    // Texts among a few numbers that come often are categories too, and among many different ones mistakes.
+    let are_few = different.len() * ROWS_OF_CATEGORY <= all;
+    if all == 0 {
+        (None, None)
+    } else if numbers == all || 2 * numbers >= all && !are_few {
+        (Some(ColumnKind::Number), None)
     } else {
-        (ColumnKind::Category, first.filter(|_| 2 * others <= all))
+        let first = first.filter(|_| 2 * others <= all && !are_few);
+        (Some(ColumnKind::Category), first)
     }
 }

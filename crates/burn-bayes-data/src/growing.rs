@@ -9,6 +9,8 @@ use crate::table::{Column, ColumnKind, GrowingCategories, Texts};
 pub(crate) struct Growing {
     /// `None` for a skipped column.
     pub(crate) values: Option<GrowingValues>,
+    /// Whether there was no value yet that says its type.
+    pub(crate) is_open: bool,
     /// The unchanged text of the cells, if kept.
     pub(crate) written: Option<Texts>,
 }
@@ -20,14 +22,15 @@ pub(crate) enum GrowingValues {
 }
 
 impl Growing {
-    /// An empty column of this type, optionally with its text.
-    pub(crate) fn new(kind: Option<ColumnKind>, keeps_text: bool) -> Self {
+    /// An empty column of this type, perhaps open until there is a value, optionally with its text.
+    pub(crate) fn new(kind: Option<ColumnKind>, is_open: bool, keeps_text: bool) -> Self {
         let values = kind.map(|kind| match kind {
             ColumnKind::Number => GrowingValues::Numbers(Vec::new()),
             ColumnKind::Category => GrowingValues::Categories(GrowingCategories::default()),
         });
         Self {
             values,
+            is_open,
             written: keeps_text.then(Texts::default),
         }
     }
@@ -39,7 +42,11 @@ impl Growing {
         options: &CsvOptions,
         place: impl Fn() -> Place,
     ) -> Result<(), DataError> {
-        let Self { values, written } = self;
+        let Self {
+            values,
+            is_open,
+            written,
+        } = self;
         if values.is_none() && written.is_none() {
             return Ok(());
         }
@@ -51,7 +58,16 @@ impl Growing {
             written.push(cell);
         }
         match values {
-            Some(values) => values.push(cell.trim(), options, place),
+            Some(values) => {
+                let cell = cell.trim();
+                if *is_open && !options.is_missing(cell) {
+                    *is_open = false;
+                    if options.number(cell).is_none() {
+                        values.become_categories();
+                    }
+                }
+                values.push(cell, options, place)
+            }
             None => Ok(()),
         }
     }
@@ -88,6 +104,15 @@ impl GrowingValues {
             }
         }
         Ok(())
+    }
+
+    /// Of a column without any value yet.
+    fn become_categories(&mut self) {
+        if let Self::Numbers(cells) = self {
+            let mut categories = GrowingCategories::default();
+            cells.iter().for_each(|_| categories.push(None));
+            *self = Self::Categories(categories);
+        }
     }
 
     pub(crate) fn into_column(self, name: &str) -> Column {

@@ -343,3 +343,45 @@ fn bad_rows_may_be_marked() {
     );
     assert!(preprocessor.features(&table, [0, 5, 6]).is_ok());
 }
+
+#[test]
+fn the_first_value_of_a_late_column_says_its_type() {
+    let mut text = String::from("x,pool,size\n");
+    text.extend((0..1500).map(|row| format!("{row},NA,\n")));
+    text.push_str("1500,gold,7\n1501,3,8\n");
+    let table = read(&text);
+    assert_eq!(table.column("pool").unwrap().category(1501), Some("3"));
+    assert_eq!(table.column("size").unwrap().number(1500), Some(7.0));
+    // In pieces too.
+    let mut reader = CsvReader::new(text.as_bytes(), "a.csv", CsvOptions::default()).unwrap();
+    while let Some(table) = reader.next_table(501).unwrap() {
+        let last = table.rows() - 1;
+        if table.column("x").unwrap().number(last) == Some(1501.0) {
+            assert_eq!(table.column("pool").unwrap().category(last), Some("3"));
+        }
+    }
+}
+
+#[test]
+fn a_text_among_few_numbers_is_a_category_and_among_many_a_mistake() {
+    let rows = |numbers: usize| -> String {
+        let rows = (0..60).map(|row| match row {
+            41 => "rotary\n".into(),
+            _ => format!("{}\n", row % numbers),
+        });
+        format!("cylinders\n{}", rows.collect::<String>())
+    };
+    let table = read(&rows(5));
+    assert_eq!(
+        table.column("cylinders").unwrap().category(41),
+        Some("rotary")
+    );
+    let error = CsvReader::new(rows(6).as_bytes(), "a.csv", CsvOptions::default())
+        .unwrap()
+        .read_all()
+        .unwrap_err();
+    assert_eq!(
+        (error.line(), error.column()),
+        (Some(43), Some("cylinders"))
+    );
+}
