@@ -82,9 +82,28 @@ fn a_first_fit_knows_what_it_does_not_know() {
 fn decisions_keep_their_promise() {
     let place = Workplace::new();
     let outputs = outputs(&place, DECISION);
-    let [.., by_group, _, covered, by_sex, by_class] = outputs.as_slice() else {
-        panic!("eleven commands");
+    let [.., by_group, learned, _, covered, by_sex, by_class] = outputs.as_slice() else {
+        panic!("twelve commands");
     };
+    let chapter = include_str!("../../../../book/src/csv-to-decision.md");
+    for line in learned.lines().skip(1).take(4) {
+        let [name, increase] = [0, 1].map(|place| line.split_whitespace().nth(place).unwrap());
+        let mut shown = chapter.lines();
+        let shown = shown.find(|shown| shown.starts_with(&format!("{name}  ")));
+        let shown = number(shown.unwrap().split_whitespace().nth(1).unwrap());
+        assert!(
+            (shown.unwrap() - number(increase).unwrap()).abs() < 0.01,
+            "{line}"
+        );
+    }
+    let page = place.read("explained/explanation.html");
+    for part in [
+        "Importance",
+        "probability of ill = yes by crp",
+        "cough: dry",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
     assert!(by_sex.contains("in each group of `sex`"), "{by_sex}");
     assert!(by_class.contains("by true class:"), "{by_class}");
     assert!(by_group.contains("logistic regression"), "{by_group}");

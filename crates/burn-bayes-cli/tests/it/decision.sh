@@ -25,6 +25,10 @@ burn-bayes evaluate run new.csv
 burn-bayes evaluate run new.csv --by sex,age --baseline
 # ANCHOR_END: by
 
+# ANCHOR: explain
+burn-bayes explain run new.csv --pair crp,cough --out explained
+# ANCHOR_END: explain
+
 # ANCHOR: conformal
 burn-bayes predict run new.csv --conformal 0.98 --output sets.csv
 burn-bayes evaluate run new.csv --conformal 0.98

@@ -9,6 +9,7 @@ mod device;
 mod divergence;
 mod ensemble;
 mod evaluate;
+mod explain;
 mod fit;
 mod function_prior;
 mod plan;

@@ -87,14 +87,14 @@ impl ExplanationRequest {
             .iter()
             .map(|column| column.name().to_string());
         let names: Vec<String> = names.collect();
-        let place = |name: &str| {
+        let place = |setting: &str, name: &str| {
             let found = names.iter().position(|known| known == name);
-            found.ok_or_else(|| refused("columns", not_a_column(name, &rows.path, &names)))
+            found.ok_or_else(|| refused(setting, not_a_column(name, &rows.path, &names)))
         };
-        let asked = self.columns.iter().map(|name| place(name));
+        let asked = self.columns.iter().map(|name| place("columns", name));
         let asked = asked.collect::<Result<Vec<_>>>()?;
         let pairs = self.pairs.iter();
-        let pairs = pairs.map(|(one, other)| Ok((place(one)?, place(other)?)));
+        let pairs = pairs.map(|(one, other)| Ok((place("pair", one)?, place("pair", other)?)));
         let pairs = pairs.collect::<Result<Vec<_>>>()?;
 
         let chosen = spread(rows.rows(), MOST_PERMUTED);
@@ -196,10 +196,9 @@ impl Explained<'_> {
         if let Some(times) = column.times() {
             let mut order = rows;
             order.sort_by(|&one, &other| times[one].total_cmp(&times[other]));
-            let mut chosen: Vec<usize> = spread(order.len(), most)
-                .into_iter()
-                .map(|place| order[place])
-                .collect();
+            let count = most.min(order.len());
+            let quantile = |place: usize| order[(2 * place + 1) * order.len() / (2 * count)];
+            let mut chosen: Vec<usize> = (0..count).map(quantile).collect();
             chosen.dedup_by(|one, other| times[*one] == times[*other]);
             let value = |row: usize| Value {
                 row,
