@@ -66,10 +66,7 @@ pub(crate) struct Moment(DateTime);
 impl Moment {
     /// Days since the beginning of 1970.
     pub(crate) fn days(self) -> f64 {
-        let since = self
-            .0
-            .duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
-        since.as_secs_f64() / 86_400.0
+        self.0.duration_since(START).as_secs_f64() / SECONDS_OF_DAY
     }
 
     /// Which part of a year has passed.
@@ -99,14 +96,19 @@ pub(crate) const WEEKDAYS: [&str; 7] = [
     "Sunday",
 ];
 
+/// The beginning of 1970.
+const START: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+const SECONDS_OF_DAY: f64 = 86_400.0;
+
+/// The moment of a number of days since the beginning of 1970.
+pub(crate) fn moment_of(days: f64) -> Option<DateTime> {
+    let span = jiff::SignedDuration::from_secs((days * SECONDS_OF_DAY).round() as i64);
+    START.checked_add(span).ok()
+}
+
 /// The date of a number of days since the beginning of 1970.
 pub(crate) fn date_of(days: f64) -> String {
-    let start = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
-    let span = jiff::SignedDuration::from_secs((days * 86_400.0) as i64);
-    match start.checked_add(span) {
-        Ok(moment) => moment.date().to_string(),
-        Err(_) => format!("day {days}"),
-    }
+    moment_of(days).map_or_else(|| format!("day {days}"), |moment| moment.date().to_string())
 }
 
 #[cfg(test)]

@@ -67,6 +67,7 @@ mod source;
 mod split;
 mod suspicion;
 mod table;
+mod traps;
 
 pub use csv_file::{CsvReader, read_csv};
 pub use csv_options::{BadRows, CsvOptions, Header};
