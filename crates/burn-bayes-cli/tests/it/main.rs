@@ -13,6 +13,7 @@ mod fit;
 mod function_prior;
 mod plan;
 mod predict;
+mod python_reader;
 mod recalibrate;
 mod search;
 mod several_targets;
