@@ -204,10 +204,17 @@ fn ci(request: &Request) -> Outcome {
     Ok(())
 }
 
-/// What a stage left out for want of data sets, for its line in the summary.
+/// What a stage left out because data sets or NumPy are missing, for its line in the summary.
 fn skipped(stage: &str, root: &Path) -> Result<String, String> {
     match stage {
-        "test" if data_folder(root).is_none() => Ok("  skipped: tests that need data sets".into()),
+        "test" => Ok(match (data_folder(root), has_numpy()) {
+            (Some(_), true) => String::new(),
+            (Some(_), false) => "  skipped: tests that need NumPy".into(),
+            (None, true) => "  skipped: tests that need data sets".into(),
+            (None, false) => {
+                "  skipped: tests that need data sets, and those that need NumPy".into()
+            }
+        }),
         "findings" => {
             let names = skipped_findings(&findings_folder(root)?);
             Ok(match names.len() {
@@ -259,9 +266,11 @@ fn test(request: &Request) -> Outcome {
     }
     let data = data_folder(&request.root);
     if is_available("cargo", &["nextest", "--version"]) {
-        let profile: &[&str] = match data {
-            Some(_) => &[],
-            None => &["--profile", "no-data"],
+        let profile: &[&str] = match (&data, has_numpy()) {
+            (Some(_), true) => &[],
+            (Some(_), false) => &["--profile", "no-numpy"],
+            (None, true) => &["--profile", "no-data"],
+            (None, false) => &["--profile", "no-data-no-numpy"],
         };
         let run = cargo(&request.root, &["nextest", "run", "--workspace"]);
         return with_data(run.arguments(profile), data.as_deref())
@@ -271,8 +280,17 @@ fn test(request: &Request) -> Outcome {
     println!("cargo-nextest is not installed: using cargo test");
     let kinds = ["test", "--workspace", "--lib", "--bins", "--tests"];
     with_data(cargo(&request.root, &kinds), data.as_deref())
-        .divided(&libtest_arguments(data.is_some(), &request.rest))
+        .divided(&libtest_arguments(
+            data.is_some(),
+            has_numpy(),
+            &request.rest,
+        ))
         .run()
+}
+
+/// Whether the tests of the reader in Python can run.
+fn has_numpy() -> bool {
+    is_available("python3", &["-c", "import numpy"])
 }
 
 /// The folder of the data sets, if it is there: `$BURN_BAYES_DATA`, or one beside the repository.
@@ -290,18 +308,23 @@ fn with_data(step: Step, folder: Option<&Path>) -> Step {
 }
 
 /// What a test program of Rust's own gets: it counts the tests that are left out as filtered.
-fn libtest_arguments(has_data: bool, rest: &[String]) -> Vec<String> {
+fn libtest_arguments(has_data: bool, has_numpy: bool, rest: &[String]) -> Vec<String> {
     let mut arguments = rest.to_vec();
     if !has_data {
         println!("no data sets: skipping the tests that need them (set BURN_BAYES_DATA)");
         arguments.extend(["--skip", "needs_data::"].map(String::from));
+    }
+    if !has_numpy {
+        println!("no python3 with numpy: skipping the tests that need it");
+        arguments.extend(["--skip", "needs_numpy::"].map(String::from));
     }
     arguments
 }
 
 /// Tests of rules that do not depend on the device, by thousands of small operations, each of which a GPU waits for.
 /// `BURN_BAYES_GRAMMAR_CASES` includes them.
-const HOST_TESTS: [&str; 25] = [
+const HOST_TESTS: [&str; 26] = [
+    "python_reader::",
     "fits::",
     "stages::",
     "model_state::",
@@ -345,7 +368,7 @@ fn test_on_device(request: &Request, device: &str) -> Outcome {
         .flat_map(|package| ["-p", package])
         .collect();
     let data = data_folder(&request.root);
-    let mut arguments = libtest_arguments(data.is_some(), &request.rest);
+    let mut arguments = libtest_arguments(data.is_some(), has_numpy(), &request.rest);
     if device != "ndarray" && std::env::var_os("BURN_BAYES_GRAMMAR_CASES").is_none() {
         let skipped = HOST_TESTS.into_iter().flat_map(|name| ["--skip", name]);
         arguments.extend(skipped.map(String::from));
@@ -534,11 +557,13 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_need_data_are_left_out_without_it() {
+    fn tests_are_left_out_without_what_they_need() {
         let rest = ["name".to_string()];
-        assert_eq!(libtest_arguments(true, &rest), rest);
+        assert_eq!(libtest_arguments(true, true, &rest), rest);
         let without = ["name", "--skip", "needs_data::"];
-        assert_eq!(libtest_arguments(false, &rest), without);
+        assert_eq!(libtest_arguments(false, true, &rest), without);
+        let without = ["name", "--skip", "needs_numpy::"];
+        assert_eq!(libtest_arguments(true, false, &rest), without);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod fit;
 mod function_prior;
 mod plan;
 mod predict;
+mod python_reader;
 mod recalibrate;
 mod search;
 mod several_targets;
