@@ -35,7 +35,7 @@ except ImportError:  # before Python 3.11: that of pip
 Array = np.ndarray
 Rows = Union[str, Path, Iterable[Mapping[str, Any]], Mapping[str, Sequence[Any]]]
 
-RUN_FORMAT, PREPARATION_FORMAT, POSTERIOR_FORMAT = 4, 3, "1"
+RUN_FORMAT, PREPARATION_FORMAT, POSTERIOR_FORMAT = 4, 4, "1"
 RESTORE = "restore the file that the fit wrote, or fit again"
 
 
@@ -206,7 +206,10 @@ class Network:
             logits = outputs[..., 2 * count * len(targets) :]
             shares = _softmax(np.concatenate([logits, np.zeros_like(means[..., :1])], axis=2))
             deviations = scale["spread"] * np.exp(0.5 * logarithms)
-            found.append((scale["centre"] + scale["spread"] * means, deviations, shares))
+            means = scale["centre"] + scale["spread"] * means
+            if scale.get("is_logarithmic"):  # which networks extrapolate without an end
+                means, deviations = np.minimum(means, 200.0), np.minimum(deviations, 4.0)
+            found.append((means, deviations, shares))
         return found
 
 
@@ -400,10 +403,12 @@ class Preparation:
         elif code["kind"] == "one_hot":
             is_whole = isinstance(cell, float) and not is_missing and cell.is_integer()
             text = code["imputed"] if is_missing else str(int(cell) if is_whole else cell)
-            if "unseen" in self.refuses and text not in code["levels"]:
+            if "unseen" in self.refuses and text not in code["levels"] + code["rare"]:
                 raise ValueError(f"`{text}` is in no training row; the categories are {', '.join(code['levels'])}")
             is_set = not (is_missing and column["says_missing"])
             found = [float(is_set and level == text) for level in code["levels"]]
+            if code["rare"]:
+                found.append(float(is_set and text not in code["levels"]))
         elif code["kind"] == "date":
             found = _date_inputs(code, None if is_missing else _moment(cell, code["order"]))
         else:

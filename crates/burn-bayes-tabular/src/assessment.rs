@@ -225,10 +225,11 @@ impl fmt::Display for Assessment {
         let Some(heading) = self.heading() else {
             return Ok(());
         };
-        let diverged = self.has_diverged.then(|| "it has diverged".to_string());
         let worse = self.baselines.iter();
         let worse = worse.filter(|baseline| baseline.verdict().is_some());
-        let worse = worse.filter_map(Baseline::finding);
+        let worse: Vec<String> = worse.filter_map(Baseline::finding).collect();
+        let diverged = self.has_diverged && worse.is_empty();
+        let diverged = diverged.then(|| "it has diverged".to_string());
         let diagnosis = self.diagnosis.iter().map(Diagnosis::finding);
         let process = self.process.iter().map(ProcessComparison::finding);
         let agreement = self.agreement.iter().map(ChainAgreement::finding);

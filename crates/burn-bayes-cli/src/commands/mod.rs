@@ -99,7 +99,7 @@ fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
     let run = Run::load(folder, device)?;
     if let Some(reason) = &run.diverged {
         let path = folder.path().display();
-        warn(format_args!("the fit in {path} has diverged: {reason}"));
+        warn(format_args!("the fit in {path} cannot be used: {reason}"));
     }
     Ok(run)
 }

@@ -18,9 +18,9 @@ fn warnings(place: &Workplace, arguments: &str) -> String {
     errors
 }
 
-/// Whether a page begins with the message that the fit has diverged.
+/// Whether a page begins with the message that the fit cannot be used.
 fn has_banner(page: &str) -> bool {
-    let banner = page.find("This fit has diverged");
+    let banner = page.find("This fit cannot be used");
     banner.is_some_and(|banner| banner < page.find("<nav").unwrap())
 }
 
@@ -45,7 +45,7 @@ fn check_divergence(place: &Workplace, fit: &str, rows: &str, words: &[&str]) {
     let predicted = warnings(place, &format!("predict run {rows} --output out.csv"));
     let evaluated = warnings(place, &format!("evaluate run {rows} --report page"));
     for warning in [predicted, evaluated] {
-        let expected = format!("warning: the fit in run has diverged: {reason}");
+        let expected = format!("warning: the fit in run cannot be used: {reason}");
         assert!(warning.contains(&expected), "{warning}");
     }
     assert!(has_banner(&place.read("page/report.html")));
@@ -169,7 +169,7 @@ fn targets_that_are_noise_are_no_divergence() {
             let said: Value = serde_json::from_str(&said).unwrap();
             assert!(said["scores"]["diverged"].is_null(), "{said}");
             let page = place.read(&format!("{run}/report.html"));
-            assert!(!page.contains("This fit has diverged"));
+            assert!(!page.contains("This fit cannot be used"));
             let warning = warnings(&place, &format!("predict {run} noise.csv --output out.csv"));
             assert_eq!(warning, "");
         }

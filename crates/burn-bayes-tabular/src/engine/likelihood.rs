@@ -151,7 +151,7 @@ pub(super) fn warning(settings: &FitSettings, target: &Target) -> Option<String>
     (is_ordinal && !are_numbers).then(|| {
         let classes = listed(classes);
         format!(
-            "the classes are taken in this order, from the lowest: {classes}; `class_order` sets another"
+            "the classes are taken in this order, from the lowest: {classes}; `--class-order` sets another"
         )
     })
 }

@@ -6,6 +6,10 @@ use super::{Moments, NumberMixture};
 use crate::error::{Result, TabularError};
 use crate::rows::Target;
 
+/// Far beyond these, numbers whose logarithms are predicted could not be computed with.
+const LARGEST_LOGARITHM: f64 = 200.0;
+const LARGEST_DEVIATION_OF_LOGARITHMS: f64 = 4.0;
+
 /// The predictions of rows under every draw.
 #[derive(Clone, Debug)]
 pub enum Predictions {
@@ -582,9 +586,19 @@ impl RealPredictions {
         mean_square.sqrt()
     }
 
-    /// Those of the logarithms of positive numbers.
+    /// Those of the logarithms of positive numbers, which a network extrapolates without an end.
     #[must_use]
     pub fn of_logarithms(mut self) -> Self {
+        let limit = |values: &mut Vec<f64>, most: f64| {
+            let too_large = values.iter_mut().filter(|value| **value > most);
+            too_large.for_each(|value| *value = most);
+        };
+        limit(&mut self.values, LARGEST_LOGARITHM);
+        match &mut self.kind.deviations {
+            NoiseDeviations::PerMember(deviations) | NoiseDeviations::PerPrediction(deviations) => {
+                limit(deviations, LARGEST_DEVIATION_OF_LOGARITHMS);
+            }
+        }
         self.kind.is_of_logarithms = true;
         self
     }

@@ -297,7 +297,7 @@ fn a_fit_that_diverged_says_so_before_everything_else() {
     };
     for report in [whole, unscored] {
         let page = page(&report);
-        let banner = page.find("This fit has diverged").unwrap();
+        let banner = page.find("This fit cannot be used").unwrap();
         assert!(banner < page.find("<nav").unwrap(), "{page}");
         assert!(
             page.contains("not&#62; finite") && page.contains("id=\"training\""),

@@ -33,8 +33,9 @@ pub(crate) const FEWEST_ROWS: usize = 5;
 /// The threshold of condition 3, in standard deviations of the training targets.
 const DEVIATIONS: f64 = 10.0;
 
-/// Remedies for divergence.
+/// Remedies for divergence, and for a fit that was not trained.
 const CURE: &str = "lower `learning_rate`, give more `epochs`, or choose another `method`";
+const OF_ROWS: &str = "give more rows, or features that say more, and check whether the held-out rows are of another kind";
 
 /// Why a fit has diverged.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -182,6 +183,9 @@ fn is_beyond_noise(differences: &[f64]) -> bool {
 
 /// The error of a diverged fit, with remedies.
 pub(crate) fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError {
+    if !settings.method.is_trained() {
+        return TabularError::Numerical(format!("the fit cannot be used: {reason}; {OF_ROWS}"));
+    }
     let noise = match settings.noise_precision {
         NoisePrecision::Given(_) => "check `noise_precision`, ",
         NoisePrecision::Learned(_) => "",

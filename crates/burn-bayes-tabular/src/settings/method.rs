@@ -289,6 +289,11 @@ impl Method {
         self.row().kind == MethodKind::Direct
     }
 
+    /// Whether gradient steps lead to it, which can diverge.
+    pub(crate) fn is_trained(self) -> bool {
+        !self.is_dense() && !self.is_sampled()
+    }
+
     /// Whether the posterior is samples of chains.
     pub fn is_sampled(self) -> bool {
         self.row().kind == MethodKind::Sampled
