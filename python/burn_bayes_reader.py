@@ -205,7 +205,7 @@ class Network:
                 logarithms = np.full_like(means, -math.log(self.noise_precisions[place]))
             logits = outputs[..., 2 * count * len(targets) :]
             shares = _softmax(np.concatenate([logits, np.zeros_like(means[..., :1])], axis=2))
-            deviations = scale["spread"] * np.exp(0.5 * logarithms)
+            deviations = np.minimum(scale["spread"] * np.exp(0.5 * logarithms), 1e15)
             means = scale["centre"] + scale["spread"] * means
             if scale.get("is_logarithmic"):  # which networks extrapolate without an end
                 means, deviations = np.minimum(means, 200.0), np.minimum(deviations, 4.0)

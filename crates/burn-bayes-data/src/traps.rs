@@ -220,7 +220,7 @@ pub(crate) fn sensor(rows: usize, seed: u64) -> Result<Table, DataError> {
         let hour = row as f64;
         let flow = 5.0 + 2.0 * libm::sin(TAU * hour / 97.0) + 0.8 * normal(generator);
         let temperature = rounded(20.0 + 4.0 * normal(generator), 1);
-        let drift = 1.0 + 0.5 * (hour / 600.0).powi(3);
+        let drift = 1.0 + 0.25 * (hour / 300.0).powi(2);
         let reading = drift * flow + 0.05 * (temperature - 20.0) + 0.1 * normal(generator);
         [
             hour.into(),

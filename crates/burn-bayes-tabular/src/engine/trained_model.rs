@@ -29,9 +29,9 @@ const CHUNK: usize = 4096;
 /// Maximum number of outputs in memory: 128 GiB.
 const MOST_NUMBERS: usize = 1 << 34;
 
-/// The largest rate whose counts are scored, in place of all that are larger: one row far away must not keep a file from its
-/// predictions.
-const LARGEST_RATE: f64 = 1e15;
+/// The largest rate of counts and deviation of numbers, in place of all that are larger: one row far away must not keep a file
+/// from its predictions.
+const LARGEST: f64 = 1e15;
 
 /// A trained network with a posterior over its weights.
 #[derive(Clone, Debug)]
@@ -233,7 +233,7 @@ impl TrainedModel {
         let width = likelihood.outputs(targets);
         let column = |place: usize| outputs.iter().skip(place).step_by(width);
         let mean = |&mean: &f64| scale.unscaled(mean);
-        let deviation = |log_variance: &f64| scale.spread * (0.5 * log_variance).exp();
+        let deviation = |log_variance: &f64| limited(scale.spread * (0.5 * log_variance).exp());
         let predictions = match likelihood {
             Likelihood::GaussianMixture { components } => {
                 mixture(outputs, components, draws, mean, deviation)
@@ -386,13 +386,17 @@ fn ordinal_probabilities(logits: &[f64], classes: usize) -> Vec<f64> {
     logits.chunks_exact(classes - 1).flat_map(of_row).collect()
 }
 
-/// The rates of counts, from their logarithms, which a network extrapolates without an end.
+/// The rates of counts, from their logarithms.
 fn rates(log_rates: impl Iterator<Item = f64>) -> Vec<f64> {
-    let limited = |rate: f64| match rate > LARGEST_RATE {
-        true => LARGEST_RATE,
-        false => rate,
-    };
     log_rates.map(f64::exp).map(limited).collect()
+}
+
+/// A number from its logarithm, which a network extrapolates without an end.
+fn limited(number: f64) -> f64 {
+    match number > LARGEST {
+        true => LARGEST,
+        false => number,
+    }
 }
 
 /// The rows as inputs of a network, some at a time.
@@ -426,7 +430,7 @@ mod tests {
     #[test]
     fn rates_end_where_counts_do() {
         let found = rates([0.0, 50.0, f64::INFINITY, f64::NAN].into_iter());
-        assert_eq!(found[..3], [1.0, LARGEST_RATE, LARGEST_RATE]);
+        assert_eq!(found[..3], [1.0, LARGEST, LARGEST]);
         assert!(found[3].is_nan());
     }
 
