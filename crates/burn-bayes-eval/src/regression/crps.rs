@@ -114,8 +114,8 @@ fn loss(components: &[Component], target: f64) -> f64 {
 
 /// The same of log-normal distributions.
 fn log_normal_loss(components: &[Component], target: f64) -> f64 {
-    let mean = |c: &Component| (c.mean + 0.5 * c.deviation * c.deviation).exp();
-    let means: Vec<f64> = components.iter().map(mean).collect();
+    let means = components.iter().map(|c| c.mean_of_exponential());
+    let means: Vec<f64> = means.collect();
     let distance = |(c, mean): (&Component, &f64)| {
         c.weight
             * match target > 0.0 {
@@ -173,15 +173,9 @@ const REACH: f64 = 9.0;
 
 /// F(x) (1 − F(x)).
 fn overlap(components: &[Component], x: f64) -> f64 {
-    let [below, above] = components.iter().fold([0.0; 2], |[below, above], c| {
-        let z = c.standardised(x);
-        [
-            below + c.weight * normal::cumulative(z),
-            above + c.weight * normal::cumulative(-z),
-        ]
-    });
-    let draws = total(components);
-    (below / draws) * (above / draws)
+    let all = components.iter().copied();
+    let below = average(all.clone(), |c| normal::cumulative(c.standardised(x)));
+    below * average(all, |c| normal::cumulative(-c.standardised(x)))
 }
 
 /// Half the double sum: the diagonal terms are ½A(0, √2 σ) = σ/√π, and every other pair occurs
