@@ -47,6 +47,11 @@ pub fn batches_of_rows(rows: usize) -> impl Iterator<Item = Vec<usize>> {
     (0..batches).map(move |first| (first..rows).step_by(batches).collect())
 }
 
+/// At most so many of these rows, evenly from all.
+pub fn evenly(rows: usize, most: usize) -> impl Iterator<Item = usize> {
+    (0..rows).step_by(rows.div_ceil(most).max(1))
+}
+
 /// The posterior over the weights of a model, in units of the prior's standard deviations, or of 1 where these are larger.
 ///
 /// Losses are compiled where that is possible. Otherwise a step is one pass of Burn's autodiff, with the model in inference

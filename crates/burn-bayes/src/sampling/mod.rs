@@ -21,6 +21,7 @@
 //!
 //! [`SamplingConfig::hmc`] is Hamiltonian Monte Carlo, the reference. Both sample from any [`LogDensity`].
 
+mod budget;
 mod chain;
 mod climb;
 mod density;
@@ -35,7 +36,11 @@ mod step_size;
 #[cfg(test)]
 mod testing;
 
+#[doc(hidden)]
+pub use budget::Budget;
 pub use chain::ChainSummary;
+#[doc(hidden)]
+pub use density::evenly;
 pub use density::{LogDensity, ModelDensity, batches_of_rows};
 pub use hmc::HmcConfig;
 pub use mclmc::MclmcConfig;
