@@ -6,7 +6,7 @@ use std::sync::Arc;
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 
-use super::storage::{FileFormat, Saved};
+use super::storage::Saved;
 use super::{FactorPosterior, ModelState, Posterior, SamplePosterior, Sampler};
 use crate::error::Result;
 use crate::noise::Noise;
@@ -86,7 +86,7 @@ impl Posterior for AnyPosterior {
     }
 
     fn load(path: &Path, device: &Device) -> Result<Self> {
-        let saved = Saved::read(path, FileFormat::of(path), device)?;
+        let saved = Saved::read(path, device)?;
         match SamplePosterior::is_in(&saved) {
             true => Ok(SamplePosterior::from_file(saved)?.into()),
             false => Ok(FactorPosterior::from_file(saved)?.into()),

@@ -13,7 +13,7 @@ use super::dense::DenseGaussian;
 use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm};
 use super::inverse::narrowed;
 use super::precision::PrecisionForm;
-use super::storage::{Contents, DIAGONAL, FACTORS, FileFormat, MEAN, Saved};
+use super::storage::{Contents, DIAGONAL, FACTORS, MEAN, Saved};
 use super::{ModelState, Posterior, Sampler, check_finite};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
@@ -400,45 +400,6 @@ impl FactorPosterior {
         Ok(self.layout.write(model, self.draw(noise)?)?)
     }
 
-    /// Writes a `.safetensors` file.
-    pub fn save_safetensors(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.write(path.as_ref(), FileFormat::Safetensors)
-    }
-
-    /// Reads a `.safetensors` file onto `device`.
-    ///
-    /// Fails, with a specific message, for another format version, a truncated file, missing or
-    /// unknown tensors, tensors of another shape, numbers that are not finite, or a diagonal that
-    /// is not positive.
-    pub fn load_safetensors(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
-        Self::read(path.as_ref(), FileFormat::Safetensors, device)
-    }
-
-    /// Writes a `.bpk` file.
-    pub fn save_burnpack(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.write(path.as_ref(), FileFormat::Burnpack)
-    }
-
-    /// Reads a `.bpk` file onto `device`, with the same checks as
-    /// [`load_safetensors`](Self::load_safetensors).
-    pub fn load_burnpack(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
-        Self::read(path.as_ref(), FileFormat::Burnpack, device)
-    }
-
-    fn write(&self, path: &Path, format: FileFormat) -> Result<()> {
-        let name = self.kind().name();
-        let contents = Contents::new(name, &self.layout, &self.state).with(MEAN, self.mean());
-        let contents = match self.factors() {
-            Some(factors) => contents.with(FACTORS, factors),
-            None => contents,
-        };
-        contents.with(DIAGONAL, self.diagonal()).write(path, format)
-    }
-
-    fn read(path: &Path, format: FileFormat, device: &Device) -> Result<Self> {
-        Self::from_file(Saved::read(path, format, device)?)
-    }
-
     pub(super) fn from_file(mut saved: Saved<'_>) -> Result<Self> {
         let kind = match saved.expect_form(&FormKind::ALL.map(FormKind::name))? {
             name if name == FormKind::Covariance.name() => FormKind::Covariance,
@@ -522,13 +483,18 @@ impl Posterior for FactorPosterior {
         Self { state, ..self }
     }
 
-    /// Writes safetensors if the path ends in `.safetensors`, otherwise burnpack.
     fn save(&self, path: &Path) -> Result<()> {
-        self.write(path, FileFormat::of(path))
+        let name = self.kind().name();
+        let contents = Contents::new(name, &self.layout, &self.state).with(MEAN, self.mean());
+        let contents = match self.factors() {
+            Some(factors) => contents.with(FACTORS, factors),
+            None => contents,
+        };
+        contents.with(DIAGONAL, self.diagonal()).write(path)
     }
 
     fn load(path: &Path, device: &Device) -> Result<Self> {
-        Self::read(path, FileFormat::of(path), device)
+        Self::from_file(Saved::read(path, device)?)
     }
 }
 

@@ -127,10 +127,16 @@ pub trait Posterior: Clone + Debug + Send + Sync + 'static {
         Ok(self.layout().write(model, weights)?)
     }
 
-    /// Saves the posterior to `path`; an incomplete file never appears there.
+    /// Saves the posterior to `path`: as safetensors if it ends in `.safetensors`, otherwise as burnpack, and a mixture as a
+    /// folder. An incomplete file never appears there.
     fn save(&self, path: &Path) -> Result<()>;
 
     /// Loads a saved posterior onto `device`.
+    ///
+    /// # Errors
+    ///
+    /// With a specific message for another format version, a truncated or changed file, missing or unknown tensors, tensors of
+    /// another shape, numbers that are not finite, or a diagonal that is not positive.
     fn load(path: &Path, device: &Device) -> Result<Self>;
 }
 
