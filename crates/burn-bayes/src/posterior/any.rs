@@ -9,7 +9,6 @@ use burn_bayes_graph::Layout;
 use super::storage::Saved;
 use super::{FactorPosterior, ModelState, Posterior, SamplePosterior, Sampler};
 use crate::error::Result;
-use crate::noise::Noise;
 
 /// A Gaussian or samples: what the file of a posterior has, whichever it is.
 #[derive(Clone, Debug)]
@@ -65,16 +64,8 @@ impl Posterior for AnyPosterior {
         of_either!(self, posterior => posterior.mean_weights())
     }
 
-    fn state(&self, noise: Noise) -> Result<ModelState> {
-        of_either!(self, posterior => posterior.state(noise))
-    }
-
     fn shared_state(&self) -> Option<ModelState> {
         of_either!(self, posterior => posterior.shared_state())
-    }
-
-    fn mean_state(&self) -> Result<ModelState> {
-        of_either!(self, posterior => posterior.mean_state())
     }
 
     fn with_state(self, state: ModelState) -> Self {

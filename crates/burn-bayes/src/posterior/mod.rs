@@ -71,18 +71,23 @@ pub trait Posterior: Clone + Debug + Send + Sync + 'static {
     /// The mean of the weights, `[D]`.
     fn mean_weights(&self) -> Result<Tensor<1>>;
 
-    /// The state of the model outside the layout that belongs to the draw with this noise.
+    /// The state that all draws share; `None` if the components of a mixture have states of their own.
+    fn shared_state(&self) -> Option<ModelState>;
+
+    /// The state of the model outside the layout that belongs to the draw with this noise; by default the shared one.
     ///
     /// # Errors
     ///
     /// If a component of a mixture cannot be read.
-    fn state(&self, noise: Noise) -> Result<ModelState>;
+    fn state(&self, noise: Noise) -> Result<ModelState> {
+        let _ = noise;
+        self.mean_state()
+    }
 
-    /// The state that all draws share; `None` if the components of a mixture have states of their own.
-    fn shared_state(&self) -> Option<ModelState>;
-
-    /// The state of the model at the mean: for a mixture, the average of those of its components.
-    fn mean_state(&self) -> Result<ModelState>;
+    /// The state of the model at the mean: for a mixture, the average of those of its components. By default the shared one.
+    fn mean_state(&self) -> Result<ModelState> {
+        Ok(self.shared_state().unwrap_or_default())
+    }
 
     /// The same distribution with this state of the model, for every component of a mixture.
     #[must_use]

@@ -85,16 +85,8 @@ impl Posterior for PointPosterior {
         Ok(self.weights())
     }
 
-    fn state(&self, _noise: Noise) -> Result<ModelState> {
-        Ok(self.state.clone())
-    }
-
     fn shared_state(&self) -> Option<ModelState> {
         Some(self.state.clone())
-    }
-
-    fn mean_state(&self) -> Result<ModelState> {
-        Ok(self.state.clone())
     }
 
     fn with_state(self, state: ModelState) -> Self {

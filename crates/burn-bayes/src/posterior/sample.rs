@@ -112,16 +112,8 @@ impl Posterior for SamplePosterior {
         Ok(self.samples().mean_dim(0).squeeze_dim(0))
     }
 
-    fn state(&self, _noise: Noise) -> Result<ModelState> {
-        Ok(self.state.clone())
-    }
-
     fn shared_state(&self) -> Option<ModelState> {
         Some(self.state.clone())
-    }
-
-    fn mean_state(&self) -> Result<ModelState> {
-        Ok(self.state.clone())
     }
 
     fn with_state(self, state: ModelState) -> Self {
