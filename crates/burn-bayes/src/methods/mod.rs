@@ -44,12 +44,12 @@ mod von;
 
 pub use crate::kernels::FactorUnits;
 pub use algorithm::{
-    Algorithm, Draw, FromCurvature, FromExamples, FromGradients, FromIterates, FunctionPriorUse,
-    GradientPieces, Iterates, MeanGradients, Proposal, Setup, Stage, StepId, Update,
+    Algorithm, Draw, FromExamples, FromGradients, FromIterates, FunctionPriorUse, GradientPieces,
+    Iterates, MeanGradients, Proposal, Setup, Stage, StepId, Update,
 };
-pub(crate) use algorithm::{hash_of_text, whole};
 #[doc(hidden)]
-pub use algorithm::{joined, purpose};
+pub use algorithm::{FromCurvature, joined, purpose};
+pub(crate) use algorithm::{hash_of_text, whole};
 pub use average::{Average, Averaging, Iterate};
 pub(crate) use draw_statistics::DrawStatistics;
 pub use function_terms::{DivergenceGradient, FunctionTerms};

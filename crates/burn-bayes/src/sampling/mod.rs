@@ -40,8 +40,8 @@ mod testing;
 pub use budget::Budget;
 pub use chain::ChainSummary;
 #[doc(hidden)]
-pub use density::evenly;
-pub use density::{LogDensity, ModelDensity, batches_of_rows};
+pub use density::some_rows;
+pub use density::{LogDensity, batches_of_rows};
 pub use hmc::HmcConfig;
 pub use mclmc::MclmcConfig;
 pub use run::Sampling;

@@ -5,7 +5,7 @@ use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::train::InferenceStep;
 use burn_bayes_graph::Layout;
 
-use super::fit::{Fit, ROWS_AT_ONCE, beside_data, first_precisions, shown};
+use super::fit::{Fit, PREDICTION_DRAWS, ROWS_AT_ONCE, beside_data, first_precisions, shown};
 use super::fitted::Fitted;
 use super::rows::Rows;
 use super::{Inputs, LOG_VARIANCE, Supervised};
@@ -16,7 +16,7 @@ use crate::methods::checks::{counts, positive};
 use crate::noise::Noise;
 use crate::posterior::{AnyPosterior, running};
 use crate::predict::Predictor;
-use crate::sampling::{Agreement, Budget, Sampling, SamplingConfig, batches_of_rows, evenly};
+use crate::sampling::{Agreement, Budget, Sampling, SamplingConfig, batches_of_rows, some_rows};
 use crate::verdict::{Reference, ValidationComparison, Verdict};
 
 /// The times that progress is shown.
@@ -104,7 +104,7 @@ impl Fit<Auto> {
             let sampling = self.start(&model, (group, &layout), &rows, &training)?;
             let of_step = sampling.multiplications().map(|count| count as f64);
             if let Some(of_step) = of_step.filter(|&of_step| is_allowed(of_step)) {
-                let some = evenly(training.len(), Budget::COMPARED).map(|place| training[place]);
+                let some = some_rows(training.len(), Budget::COMPARED).map(|place| training[place]);
                 let compared = rows.select(&some.collect::<Vec<_>>()).0;
                 let goes_on = |sampling: &mut Sampling<_>, agreement: Option<Agreement>| {
                     budget.lengthen(sampling, of_step, agreement.map(|found| found.median))
@@ -258,7 +258,7 @@ where
     let mut comparison = ValidationComparison::new(0, Reference::FirstDraw);
     for some in held_out.chunks(ROWS_AT_ONCE) {
         let batch = rows.select(some);
-        let outputs = predictor.map_draws(super::PREDICTION_DRAWS, |model| {
+        let outputs = predictor.map_draws(PREDICTION_DRAWS, |model| {
             InferenceStep::step(model, batch.clone())
         })?;
         let first = outputs[0].clone();

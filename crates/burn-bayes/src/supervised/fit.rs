@@ -32,7 +32,7 @@ use crate::train::{Batches, Bayesian, EpochSummary, Gather, Trainer, TrainingObs
 use crate::verdict::{FarScale, Verdict};
 
 /// Draws of the weights in a prediction of a [`Fitted`] model.
-pub const PREDICTION_DRAWS: usize = 100;
+pub(super) const PREDICTION_DRAWS: usize = 100;
 /// A training has at least so many epochs and steps unless it is set.
 const FEWEST_EPOCHS: usize = 100;
 const FEWEST_STEPS: usize = 3000;
