@@ -123,7 +123,7 @@ impl Prediction {
             _ => {
                 let gaussians = self.gaussians();
                 let gaussians = gaussians.ok_or_else(|| self.refused("quantiles"))?;
-                let read = gaussians.read().map_err(failed)?;
+                let ([], read) = gaussians.read([]).map_err(failed)?;
                 let mixture = read.mixture(1.0, places);
                 mixture.and_then(|mixture| quantiles(&mixture, probability))
             }

@@ -66,18 +66,28 @@ impl DrawGaussians {
         }
     }
 
-    pub(super) fn read(self) -> Result<ReadGaussians, TensorReadError> {
+    /// With the numbers of other tensors, which are read at the same time.
+    pub(super) fn read<const N: usize>(
+        self,
+        others: [Tensor<3>; N],
+    ) -> Result<([Vec<f64>; N], ReadGaussians), TensorReadError> {
         let [gaussians, ..] = self.means.dims();
-        let precisions = self.variances.map(Tensor::recip);
-        let tensors = [Some(self.means), precisions, self.weights];
-        let mut numbers = read(tensors.into_iter().flatten())?.into_iter();
-        Ok(ReadGaussians {
+        let own = [
+            Some(self.means),
+            self.variances.map(Tensor::recip),
+            self.weights,
+        ];
+        let tensors = others.into_iter().chain(own.into_iter().flatten());
+        let mut numbers = read(tensors)?.into_iter();
+        let others = [(); N].map(|()| numbers.next().unwrap_or_default());
+        let read = ReadGaussians {
             draws: gaussians / self.per_draw,
             per_draw: self.per_draw,
             means: numbers.next().unwrap_or_default(),
             precisions: numbers.next(),
             weights: numbers.next(),
-        })
+        };
+        Ok((others, read))
     }
 }
 
@@ -183,9 +193,10 @@ impl RegressionDraws {
         }
         let plain = || DrawGaussians::alone(self.outputs.clone(), None);
         let gaussians = self.gaussians.clone().unwrap_or_else(plain);
+        let ([targets], gaussians) = gaussians.read([self.targets.clone().unsqueeze()])?;
         let read = TargetedDraws {
-            gaussians: gaussians.read()?,
-            targets: read([self.targets.clone().unsqueeze()])?.concat(),
+            gaussians,
+            targets,
             columns: self.targets.dims()[1],
         };
         let mixture = read.mixture(1.0)?;
