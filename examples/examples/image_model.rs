@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: save
     let file = folder.join("posterior.safetensors");
-    trained.model.posterior().save_safetensors(&file)?;
+    trained.model.posterior().save(&file)?;
     println!("the posterior is in {}", file.display());
     Ok(())
 }

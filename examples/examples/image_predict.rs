@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = Arguments::read(&["out"])?.output_folder("image-model")?;
     let file = folder.join("posterior.safetensors");
     let device = Device::default();
-    let posterior = FactorPosterior::load_safetensors(&file, &device)?;
+    let posterior = FactorPosterior::load(&file, &device)?;
     let predictor = Predictor::restore(Cnn::new(&device), posterior)?;
     // ANCHOR_END: load
 

@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let averaged = ClassScores::new(prediction.draw_probabilities, &data.test)?;
     // ANCHOR: save
     let file = folder.join("posterior.safetensors");
-    bayesian.posterior().save_safetensors(&file)?;
+    bayesian.posterior().save(&file)?;
     // ANCHOR_END: save
 
     print(&plain, &averaged, data.test.len());

@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         scores.calibration_error
     );
     let file = folder.join("posterior.safetensors");
-    posterior.save_safetensors(&file)?;
+    posterior.save(&file)?;
     println!("The posterior is in {}", file.display());
     Ok(())
 }

@@ -101,8 +101,8 @@ pub use recalibration::{
     DrawTemperature, HeldOut, RowView, Temperature, VarianceScaling, most_likely_noise_precision,
 };
 pub use regression::{
-    JointDraws, PredictionIntervals, crps, crps_gaussian, crps_losses, joint_log_densities,
-    log_densities, mixture_nll, quantiles, rmse, winkler_scores,
+    JointDraws, PredictionIntervals, crps, crps_losses, joint_log_densities, log_densities,
+    mixture_nll, quantiles, rmse, winkler_scores,
 };
 pub use selective::{
     BoundedPoint, OperatingPoint, ReferralRow, ReferralScore, RiskCoverage, RiskCoveragePoint,

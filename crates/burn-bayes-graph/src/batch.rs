@@ -252,9 +252,8 @@ impl TensorMapper for Signature {
     }
 }
 
-/// The number of examples, M.
-pub(crate) fn examples_of<B: ExampleBatch>(batch: &B) -> Result<usize> {
-    /// The length of each tensor's first axis.
+/// The length of each tensor's first axis.
+pub fn lengths<B: ExampleBatch>(batch: &B) -> Vec<usize> {
     struct Lengths(Vec<usize>);
     impl TensorMapper for Lengths {
         fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
@@ -264,7 +263,12 @@ pub(crate) fn examples_of<B: ExampleBatch>(batch: &B) -> Result<usize> {
     }
     let mut lengths = Lengths(Vec::new());
     let _ = batch.clone().map_tensors(&mut lengths);
-    let problem = match lengths.0.as_slice() {
+    lengths.0
+}
+
+/// The number of examples, M.
+pub(crate) fn examples_of<B: ExampleBatch>(batch: &B) -> Result<usize> {
+    let problem = match lengths(batch).as_slice() {
         [] => "the batch has no tensors".to_owned(),
         [0, ..] => "the batch has no examples".to_owned(),
         [first, rest @ ..] => match rest.iter().position(|len| len != first) {

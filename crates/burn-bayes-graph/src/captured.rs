@@ -222,7 +222,7 @@ impl<M: Module, B: ExampleBatch> CapturedModel<M, B> {
         let (losses, gradients): (Vec<_>, Vec<_>) =
             sets.map(|set| (set.losses, set.gradients)).unzip();
         if losses.is_empty() {
-            return Err(Kind::Draws("there are no draws; pass at least one".into()).into());
+            return Err(Kind::Batch("there are no draws; pass at least one".into()).into());
         }
         Ok(ExampleLosses {
             losses: Tensor::cat(losses, 0),

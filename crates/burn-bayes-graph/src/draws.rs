@@ -327,7 +327,7 @@ pub(crate) fn checked(layout: &Layout, draws: &Tensor<2>) -> Result<[usize; 2]> 
     let [count, len] = draws.dims();
     if count == 0 || len != layout.len() {
         let expected = layout.len();
-        return Err(Kind::Draws(format!(
+        return Err(Kind::Batch(format!(
             "the draws have shape [{count}, {len}]; expected [S, {expected}] with at least one draw"
         ))
         .into());

@@ -12,8 +12,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub(crate) enum Kind {
     #[error("{0}")]
     Batch(String),
-    #[error("{0}")]
-    Draws(String),
     #[error(
         "the loss mixes the examples of a batch, in {operation} of a tensor of shape {shape:?}; \
          return one loss for each example, not their mean, and use normalisation that does not \
@@ -62,14 +60,9 @@ pub(crate) enum Kind {
 }
 
 impl Error {
-    /// Whether the batch is empty, or its tensors have different numbers of examples.
+    /// Whether the batch is empty, its tensors have different numbers of examples, or the draws have the wrong shape.
     pub fn is_batch(&self) -> bool {
         matches!(self.0, Kind::Batch(_))
-    }
-
-    /// Whether the draws have the wrong shape.
-    pub fn is_draws(&self) -> bool {
-        matches!(self.0, Kind::Draws(_))
     }
 
     /// Whether the loss of an example depends on other examples.

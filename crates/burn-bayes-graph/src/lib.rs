@@ -44,9 +44,9 @@ mod template;
 mod vectorize;
 mod view;
 
-#[doc(hidden)]
-pub use batch::shared;
 pub use batch::{ExampleBatch, SharedFields, TensorMapper};
+#[doc(hidden)]
+pub use batch::{lengths, shared};
 pub use burn_bayes_derive::ExampleBatch;
 pub use captured::CapturedModel;
 pub use captured_loss::{CapturedLoss, CompiledBatch, DrawGradients};

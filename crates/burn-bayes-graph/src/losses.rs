@@ -146,22 +146,31 @@ pub fn gaussian_mixture(outputs: Tensor<2>, targets: Tensor<2>, components: usiz
         components > 0 && width == (3 * components - 1) * own,
         "{width} outputs are not those of {own} targets and {components} components"
     );
-    let part = |number: usize| outputs.clone().narrow(1, number * own, own);
+    let [means, log_variances, logits] = gaussian_mixture_parts(&outputs, components);
     let log_density = |k: usize| {
-        let (mean, log_variance) = (part(k), part(components + k));
-        let square = (targets.clone() - mean).square() * log_variance.clone().neg().exp();
+        let log_variance = log_variances[k].clone();
+        let square = (targets.clone() - means[k].clone()).square();
+        let square = square * log_variance.clone().neg().exp();
         (square + log_variance + TAU.ln()) * -0.5
     };
     let last = log_density(components - 1);
     let none = last.zeros_like();
-    let logits = (0..components - 1).map(|k| part(2 * components + k));
-    let sums = logits
-        .enumerate()
-        .fold((last, none), |(joint, total), (k, logit)| {
-            let own = log_density(k) + logit.clone();
-            (log_add(joint, own), log_add(total, logit))
-        });
+    let logits = logits.into_iter().enumerate();
+    let sums = logits.fold((last, none), |(joint, total), (k, logit)| {
+        let own = log_density(k) + logit.clone();
+        (log_add(joint, own), log_add(total, logit))
+    });
     summed(sums.1 - sums.0)
+}
+
+/// Means, log-variances, and logits of all components but the last, `[M, T]` each, from the outputs of
+/// [`gaussian_mixture`].
+#[doc(hidden)]
+pub fn gaussian_mixture_parts(outputs: &Tensor<2>, components: usize) -> [Vec<Tensor<2>>; 3] {
+    let targets = outputs.dims()[1] / (3 * components - 1);
+    let part = |number: usize| outputs.clone().narrow(1, number * targets, targets);
+    let (means, logits) = (0..components, 2 * components..3 * components - 1);
+    [means, components..2 * components, logits].map(|numbers| numbers.map(part).collect())
 }
 
 /// log(exp a + exp b). The derivative for the smaller of the two, which may be far below the last digit of 1, is not a

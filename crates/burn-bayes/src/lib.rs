@@ -62,7 +62,7 @@ pub use predict::Predictor;
 #[doc(no_inline)]
 pub use prior::Prior;
 #[cfg(feature = "train")]
-pub use supervised::{Auto, Fit, Fitted, Inputs, PREDICTION_DRAWS, Supervised};
+pub use supervised::{Auto, Fit, Fitted, Inputs, Supervised};
 #[cfg(feature = "train")]
 #[doc(no_inline)]
 pub use train::{Bayesian, ExampleLoss};

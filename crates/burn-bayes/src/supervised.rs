@@ -19,7 +19,7 @@ use burn::train::{InferenceStep, TrainOutput, TrainStep};
 use burn_bayes_graph::ExampleBatch;
 
 pub use self::auto::Auto;
-pub use self::fit::{Fit, PREDICTION_DRAWS};
+pub use self::fit::Fit;
 pub use self::fitted::Fitted;
 use crate::error::{Error, Result};
 use crate::laplace::ModelOutputs;

@@ -9,18 +9,21 @@
 //! | draws | N (E_q L − L*), with the loss L per training row and the least loss L* | more than ½ N (L₀ − L*), or than D/2 |
 //! | posterior | [`KlGap::nats`] with two standard errors added | more than [`CONVERGED`] nats per weight |
 //! | samples | R̂ of the predictions of their chains | a median above 1.2 |
+//! | inputs and targets of [`Fit`](crate::Fit), if one of these is a problem | their means and deviations | far from 0 and 1 (`verdict/far_scale.rs`) |
 //!
 //! L* is the loss at the mean of a Gaussian, or in the best epoch if that was less, as in a training that diverged. L₀ is
 //! the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss, and
 //! by Akaike's criterion it is worth its place only if it gains a nat: so draws of a useful posterior lose at most half of
 //! what the mean has learned, and never more than half a nat per weight.
 
+mod far_scale;
 mod kl_gap;
 
 use std::fmt;
 
 use burn_bayes_eval::Bounded;
 
+pub(crate) use self::far_scale::FarScale;
 use self::kl_gap::CERTAIN;
 pub use self::kl_gap::{CONVERGED, Convergence, KlGap};
 use crate::kernels::composed::to_host;
@@ -197,15 +200,12 @@ impl ValidationComparison {
             )
         });
         let constant = self.worse_than_constant().map(|excess| {
-            let (constant, cure) = match self.constant {
-                None => ("the frequencies of the classes", ""),
-                Some(_) => (
-                    "a constant with the mean and the variance of the training targets",
-                    ": inputs and targets should have means near 0 and deviations near 1, which the prior expects; or train longer",
-                ),
+            let constant = match self.constant {
+                None => "the frequencies of the classes",
+                Some(_) => "a constant with the mean and the variance of the training targets",
             };
             format!(
-                "on {rows} validation rows the average over draws is worse than {constant}, by {excess:.3} nats per row{cure}"
+                "on {rows} validation rows the average over draws is worse than {constant}, by {excess:.3} nats per row"
             )
         });
         worse.into_iter().chain(constant).collect()
@@ -325,6 +325,8 @@ pub struct Verdict {
     pub(crate) kl_gap: Option<(KlGap, usize)>,
     /// How well chains of samples agree.
     pub agreement: Option<Agreement>,
+    /// Inputs and targets whose scale explains problems.
+    pub(crate) far_scales: Vec<FarScale>,
 }
 
 impl Verdict {
@@ -389,6 +391,9 @@ impl Verdict {
             .agreement
             .filter(|agreement| !agreement.is_approximate());
         problems.extend(apart.map(|agreement| agreement.to_string()));
+        if !problems.is_empty() {
+            problems.extend(self.far_scales.iter().map(FarScale::to_string));
+        }
         problems
     }
 

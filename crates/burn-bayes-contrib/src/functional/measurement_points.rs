@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use burn_bayes::methods::checks::counts;
 use burn_bayes::{Error, Noise, Result};
 
 use super::points::{Points, index_below, subset};
@@ -140,9 +141,7 @@ impl MeasurementPoints {
         width: usize,
         sampler: impl Fn(usize, Noise) -> Vec<f64> + Send + Sync + 'static,
     ) -> Result<Self> {
-        if width == 0 {
-            return Err(Error::config("width", "is 0; it must be at least 1"));
-        }
+        counts([("width", width)])?;
         Ok(Self {
             width,
             source: Source::Sampler(Arc::new(sampler)),
@@ -186,9 +185,7 @@ impl MeasurementPoints {
     /// Without points, if there are not enough different ones, or if a sampler returns values that are not finite or
     /// another number of them.
     pub fn draw(&self, count: usize, noise: Noise) -> Result<Points> {
-        if count == 0 {
-            return Err(Error::config("count", "is 0; it must be at least 1"));
-        }
+        counts([("count", count)])?;
         let values = self.values(count, noise)?;
         Points::new(self.width, values)
     }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use burn_bayes::algebra::{AlgebraError, SquareMatrix};
+use burn_bayes::algebra::{AlgebraError, Cholesky, SquareMatrix};
 use burn_bayes::kernels::{
     self, CovarianceParts, Diagonal, FactorUnits, Moments, at_least, statistics,
 };
@@ -49,7 +49,7 @@ use burn_bayes::methods::{
 use burn_bayes::posterior::FactorPosterior;
 use burn_bayes::{Error, Result};
 
-use self::latent::{Latent, blend, inverse_root};
+use self::latent::{Latent, blend};
 
 pub use estimate::FactorEstimate;
 pub use latent::FactorRule;
@@ -304,7 +304,7 @@ fn learned(
     let share = 1.0 / taken as f64;
     let identity = SquareMatrix::identity(rank);
     let moment = blend(share, &identity, &latent.second_moment());
-    let inverse = inverse_root(&moment)?;
+    let inverse = Cholesky::with_floor(&moment)?.inverse_lower();
     let weights = inverse.multiply_vector(&latent.mean)?;
     // [(1 − 1/t) L⁻¹, L⁻¹m/t] times the rows and the deviation: one product of matrices.
     let coefficients = (0..rank).flat_map(|k| {

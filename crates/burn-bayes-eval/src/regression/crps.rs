@@ -34,8 +34,6 @@
 use std::f64::consts::PI;
 
 use crate::Bounded;
-use crate::check;
-use crate::error::{EvalError, Place};
 use crate::order::mean;
 use crate::special::normal;
 use crate::views::mixture::{Component, TargetedMixture, average};
@@ -43,11 +41,13 @@ use crate::views::mixture::{Component, TargetedMixture, average};
 /// Mean CRPS of the targets under the mixtures, in the unit of the target; lower is better.
 ///
 /// ```
-/// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture, crps, crps_gaussian};
+/// use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture, crps};
 ///
-/// let one = GaussianMixture::new(&[1.0], 1, 1, NoisePrecision::Shared(0.25))?;
-/// let score = crps(&TargetedMixture::new(&one, &[2.0])?);
-/// assert!((score - crps_gaussian(1.0, 2.0, 2.0)?).abs() < 1e-15);
+/// // One Gaussian at its own mean: σ (√2 − 1)/√π.
+/// let one = GaussianMixture::new(&[3.0], 1, 1, NoisePrecision::Shared(0.25))?;
+/// let score = crps(&TargetedMixture::new(&one, &[3.0])?);
+/// let expected = 2.0 * (2f64.sqrt() - 1.0) / std::f64::consts::PI.sqrt();
+/// assert!((score - expected).abs() < 1e-15);
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 pub fn crps(targeted: &TargetedMixture<'_>) -> f64 {
@@ -68,44 +68,6 @@ pub fn crps_losses(targeted: &TargetedMixture<'_>) -> Vec<f64> {
     .collect()
 }
 
-/// CRPS of one Gaussian for one target.
-///
-/// ```
-/// use burn_bayes_eval::crps_gaussian;
-///
-/// // At its own mean: σ (√2 − 1)/√π.
-/// let score = crps_gaussian(3.0, 2.0, 3.0)?;
-/// let expected = 2.0 * (2f64.sqrt() - 1.0) / std::f64::consts::PI.sqrt();
-/// assert!((score - expected).abs() < 1e-15);
-/// # Ok::<(), burn_bayes_eval::EvalError>(())
-/// ```
-///
-/// # Errors
-/// A data error if a value is not finite or the standard deviation is not above zero.
-pub fn crps_gaussian(mean: f64, deviation: f64, target: f64) -> Result<f64, EvalError> {
-    for (what, value) in [("mean", mean), ("deviation", deviation), ("target", target)] {
-        if !value.is_finite() {
-            return Err(check::not_finite(what, Place::WHOLE, value));
-        }
-    }
-    if deviation <= 0.0 {
-        let cause = "a point prediction, whose score is the absolute error";
-        return Err(EvalError::data(
-            "deviation",
-            Place::WHOLE,
-            deviation,
-            "above 0",
-            cause,
-        ));
-    }
-    let one = Component {
-        mean,
-        deviation,
-        weight: 1.0,
-    };
-    Ok(loss(&[one], target))
-}
-
 fn loss(components: &[Component], target: f64) -> f64 {
     let all = components.iter().copied();
     let distance = average(all, |c| absolute_moment(target - c.mean, c.deviation));
@@ -114,8 +76,8 @@ fn loss(components: &[Component], target: f64) -> f64 {
 
 /// The same of log-normal distributions.
 fn log_normal_loss(components: &[Component], target: f64) -> f64 {
-    let mean = |c: &Component| (c.mean + 0.5 * c.deviation * c.deviation).exp();
-    let means: Vec<f64> = components.iter().map(mean).collect();
+    let means = components.iter().map(|c| c.mean_of_exponential());
+    let means: Vec<f64> = means.collect();
     let distance = |(c, mean): (&Component, &f64)| {
         c.weight
             * match target > 0.0 {
@@ -173,15 +135,9 @@ const REACH: f64 = 9.0;
 
 /// F(x) (1 − F(x)).
 fn overlap(components: &[Component], x: f64) -> f64 {
-    let [below, above] = components.iter().fold([0.0; 2], |[below, above], c| {
-        let z = c.standardised(x);
-        [
-            below + c.weight * normal::cumulative(z),
-            above + c.weight * normal::cumulative(-z),
-        ]
-    });
-    let draws = total(components);
-    (below / draws) * (above / draws)
+    let all = components.iter().copied();
+    let below = average(all.clone(), |c| normal::cumulative(c.standardised(x)));
+    below * average(all, |c| normal::cumulative(-c.standardised(x)))
 }
 
 /// Half the double sum: the diagonal terms are ½A(0, √2 σ) = σ/√π, and every other pair occurs
@@ -216,22 +172,31 @@ mod tests {
     use super::*;
     use crate::{GaussianMixture, NoisePrecision};
 
+    fn of_gaussian(mean: f64, deviation: f64, target: f64) -> f64 {
+        let one = Component {
+            mean,
+            deviation,
+            weight: 1.0,
+        };
+        loss(&[one], target)
+    }
+
     #[test]
     fn a_far_target_costs_its_distance_less_the_spread() {
-        let score = crps_gaussian(0.0, 1.0, 50.0).unwrap();
+        let score = of_gaussian(0.0, 1.0, 50.0);
         assert!((score - (50.0 - PI.sqrt().recip())).abs() < 50.0 * 4.0 * f64::EPSILON);
     }
 
     #[test]
     fn scales_that_differ_by_the_whole_range_overflow_nowhere() {
         // Practically a point mass, and a standard deviation near the smallest normal number.
-        assert_eq!(crps_gaussian(0.0, 1e-300, 1e10), Ok(1e10));
+        assert_eq!(of_gaussian(0.0, 1e-300, 1e10), 1e10);
         let noise = NoisePrecision::Shared(1e300);
         let mixture = GaussianMixture::new(&[0.0], 1, 1, noise).unwrap();
         let targets = [1e200];
         let score = crps(&TargetedMixture::new(&mixture, &targets).unwrap());
         assert_eq!(score, 1e200);
-        let widest = crps_gaussian(0.0, 1.5e308, 0.0).unwrap();
+        let widest = of_gaussian(0.0, 1.5e308, 0.0);
         let expected = (2f64.sqrt() - 1.0) / PI.sqrt() * 1.5e308;
         assert!((widest / expected - 1.0).abs() < 16.0 * f64::EPSILON);
     }
@@ -317,19 +282,7 @@ mod tests {
         let noise = NoisePrecision::PerDraw(&[0.25, 0.25, 0.25]);
         let mixture = GaussianMixture::new(&[1.0; 3], 3, 1, noise).unwrap();
         let score = crps(&TargetedMixture::new(&mixture, &[2.5]).unwrap());
-        let expected = crps_gaussian(1.0, 2.0, 2.5).unwrap();
+        let expected = of_gaussian(1.0, 2.0, 2.5);
         assert!((score - expected).abs() < 16.0 * f64::EPSILON);
-    }
-
-    #[test]
-    fn rejects_what_is_no_gaussian() {
-        assert!(crps_gaussian(0.0, 0.0, 1.0).unwrap_err().is_data());
-        assert!(crps_gaussian(0.0, -1.0, 1.0).unwrap_err().is_data());
-        assert!(crps_gaussian(f64::NAN, 1.0, 1.0).unwrap_err().is_data());
-        assert!(
-            crps_gaussian(0.0, 1.0, f64::INFINITY)
-                .unwrap_err()
-                .is_data()
-        );
     }
 }

@@ -23,7 +23,7 @@ use crate::error::{EvalError, Place};
 use crate::order::mean;
 use crate::special::normal;
 use crate::special::roots::newton;
-use crate::views::mixture::{self, Component, GaussianMixture};
+use crate::views::mixture::{Component, GaussianMixture, average, mean as mean_of, variance};
 
 /// One closed interval per row.
 ///
@@ -214,8 +214,7 @@ impl Tail {
         let high = above.fold(f64::NEG_INFINITY, f64::at_least);
         // The limit of the Gaussian with the mean and the variance of the mixture.
         let all = components.iter().copied();
-        let start =
-            mixture::mean(all.clone()) + mixture::variance(all).sqrt() * self.standard_limit;
+        let start = mean_of(all.clone()) + variance(all).sqrt() * self.standard_limit;
         newton(low, high, start, narrowest, |limit| {
             let [mass, density] = at_limit(components, limit);
             (mass.ln() - self.logarithm, density / mass)
@@ -228,16 +227,10 @@ const REACH: f64 = 40.0;
 
 /// F and its slope.
 fn at_limit(components: &[Component], limit: f64) -> [f64; 2] {
-    let sums = components.iter().fold([0.0; 3], |[mass, density, all], c| {
-        let z = c.standardised(limit);
-        [
-            mass + c.weight * normal::cumulative(z),
-            density + c.weight * normal::density(z) / c.deviation,
-            all + c.weight,
-        ]
-    });
-    let [mass, density, all] = sums;
-    [mass / all, density / all]
+    let all = components.iter().copied();
+    let mass = average(all.clone(), |c| normal::cumulative(c.standardised(limit)));
+    let density = |c: Component| normal::density(c.standardised(limit)) / c.deviation;
+    [mass, average(all, density)]
 }
 
 #[cfg(test)]

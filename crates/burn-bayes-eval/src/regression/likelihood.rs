@@ -119,7 +119,11 @@ fn grouped(targeted: &TargetedMixture<'_>, columns: usize) -> Vec<f64> {
             };
             let densities = components.map(|component| {
                 let standardised = component.standardised(target);
-                normal::log_density(standardised) - component.deviation.ln() + component.weight.ln()
+                let density = normal::log_density(standardised) - component.deviation.ln();
+                match mixture.per_draw() {
+                    1 => density,
+                    _ => density + component.weight.ln(),
+                }
             });
             gaussians.clear();
             gaussians.extend(densities);

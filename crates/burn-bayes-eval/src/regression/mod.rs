@@ -6,7 +6,7 @@ mod likelihood;
 mod several_targets;
 mod winkler;
 
-pub use crps::{crps, crps_gaussian, crps_losses};
+pub use crps::{crps, crps_losses};
 pub use intervals::{PredictionIntervals, quantiles};
 pub use likelihood::{joint_log_densities, log_densities, mixture_nll, rmse};
 pub use several_targets::JointDraws;

@@ -274,11 +274,10 @@ impl<'a> GaussianMixture<'a> {
     /// The mean and the deviation of the target under each component of a row.
     pub(crate) fn moments(&self, row: usize) -> impl ExactSizeIterator<Item = Component> + Clone {
         let of_exponential = |own: Component| {
-            let variance = own.deviation * own.deviation;
-            let mean = (own.mean + 0.5 * variance).exp();
+            let mean = own.mean_of_exponential();
             Component {
                 mean,
-                deviation: mean * variance.exp_m1().sqrt(),
+                deviation: mean * (own.deviation * own.deviation).exp_m1().sqrt(),
                 ..own
             }
         };
@@ -533,6 +532,11 @@ pub(crate) struct Component {
 }
 
 impl Component {
+    /// E exp X.
+    pub(crate) fn mean_of_exponential(self) -> f64 {
+        (self.mean + 0.5 * self.deviation * self.deviation).exp()
+    }
+
     pub(crate) fn standardised(self, value: f64) -> f64 {
         (value - self.mean) / self.deviation
     }

@@ -2,13 +2,12 @@
 //!
 //! The choice depends on sizes and not on time, so that it is the same on every machine.
 
-use super::sampling::budget;
+use burn_bayes::sampling::Budget;
+
+use super::sampling::OF_PRODUCT;
 use super::{linear, weights};
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, Method, PriorPrecision};
-
-/// Chains that take as many times the seconds of the budget are not begun.
-const MOST_BUDGETS: f64 = 2.0;
 
 /// The method that fits these rows.
 pub(super) fn chosen(training_set: &TrainingSet, settings: &FitSettings) -> Method {
@@ -31,7 +30,7 @@ pub(super) fn chosen(training_set: &TrainingSet, settings: &FitSettings) -> Meth
     } else if is_learned || settings.has_any_of(Method::Vifa, Method::Mclmc) {
         Method::Vifa
     } else if settings.has_any_of(Method::Mclmc, Method::Vifa)
-        || work(training_set, &with(Method::Mclmc)) <= MOST_BUDGETS * budget(settings)
+        || Budget::new(settings.budget).allows(work(training_set, &with(Method::Mclmc)))
     {
         Method::Mclmc
     } else {
@@ -39,12 +38,12 @@ pub(super) fn chosen(training_set: &TrainingSet, settings: &FitSettings) -> Meth
     }
 }
 
-/// The products of a row, a weight, a chain and one of its gradients.
+/// The multiplications of chains.
 fn work(training_set: &TrainingSet, sampled: &FitSettings) -> f64 {
     let rows = training_set.rows();
     let weights = weights(sampled, training_set.width(), training_set.target());
     let weights = weights.map_or(f64::INFINITY, |weights| weights as f64);
-    weights * (rows * sampled.chains) as f64 * sampled.epochs(rows) as f64
+    OF_PRODUCT * weights * (rows * sampled.chains) as f64 * sampled.epochs(rows) as f64
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use burn::module::Module;
 use burn_bayes::Noise;
 use burn_bayes::posterior::SamplePosterior;
-use burn_bayes::sampling::{Sampling, SamplingConfig, batches_of_rows};
+use burn_bayes::sampling::{Budget, Sampling, SamplingConfig, batches_of_rows};
 use burn_bayes::train;
 
 use super::chain_agreement::{ChainAgreement, ChainLength};
@@ -25,15 +25,13 @@ const NOISE_PRIOR_PRECISION: f64 = 0.1;
 /// The epochs are shown and saved this many times.
 const SHOWN: usize = 50;
 /// The multiplications for a product of a row and a weight: forwards, and for the gradients of both.
-const OF_PRODUCT: f64 = 3.0;
+pub(super) const OF_PRODUCT: f64 = 3.0;
 /// The chains are compared this many times on the way.
 const COMPARED: usize = 10;
 /// The most epochs between two looks at interruptions.
 const UNINTERRUPTED: usize = 10;
 /// The least epochs: one of the tuning, and one of the sampling.
 pub(super) const FEWEST_EPOCHS: usize = 2;
-/// Training rows on which the chains are compared.
-const MOST_COMPARED: usize = 200;
 
 /// The settings of the chains.
 pub(super) fn config(settings: &FitSettings, rows: usize) -> SamplingConfig {
@@ -82,8 +80,7 @@ pub(super) fn sample(
             .map_err(|error| TabularError::Data(format!("{error}; fit again without --resume")))?;
     }
     let products = training_set.rows() * networks[0].num_params() * settings.chains;
-    let most = most_epochs(settings, products);
-    let until = settings.until_r_hat.unwrap_or(SamplingConfig::UNTIL_R_HAT);
+    let budget = Budget::new(settings.budget).with_until_r_hat(settings.until_r_hat);
     let mut chains = Chains {
         training,
         network: networks[0].clone(),
@@ -94,17 +91,16 @@ pub(super) fn sample(
     let mut earlier = None;
     loop {
         let ended = chains.run(observer)?;
-        let mut agreement = chains.agreement()?;
-        let is_reached = match &mut agreement {
-            None => true,
-            Some(agreement) => {
-                *agreement = agreement.after(earlier);
-                agreement.r_hat <= until
-            }
-        };
-        if ended.is_break() || chains.epoch() >= most || is_reached {
+        let agreement = chains.agreement()?;
+        let mut agreement = agreement.map(|agreement| agreement.after(earlier));
+        let r_hat = agreement.map(|agreement| agreement.r_hat);
+        let of_epoch = chains.of_epoch();
+        let goes_on = ended.is_continue()
+            && is_lengthened(settings)
+            && budget.lengthen(&mut chains.sampling, of_epoch, r_hat);
+        if !goes_on {
             if let Some(agreement) = &mut agreement {
-                agreement.can_go_on = !is_reached
+                agreement.can_go_on = !budget.is_reached(r_hat)
                     && settings.method.row().is_lengthened
                     && observer.keeps_checkpoints();
                 if agreement.can_go_on {
@@ -116,29 +112,13 @@ pub(super) fn sample(
             return Ok(model);
         }
         earlier = agreement;
-        chains.sampling.lengthen(SamplingConfig::LENGTHENED);
     }
 }
 
-/// The products of a row, a weight, a chain and an epoch for which chains are lengthened.
-pub(super) fn budget(settings: &FitSettings) -> f64 {
-    SamplingConfig::multiplications(settings.budget) / OF_PRODUCT
-}
-
-/// The epochs from which on chains are no longer lengthened, if an epoch has this many products of a row, a weight and a chain.
-fn most_epochs(settings: &FitSettings, products: usize) -> usize {
-    let FitSettings {
-        epochs,
-        budget: seconds,
-        until_r_hat,
-        method,
-        ..
-    } = settings;
-    let is_given = seconds.is_some() || until_r_hat.is_some();
-    if !method.row().is_lengthened || epochs.is_some() && !is_given {
-        return 0;
-    }
-    SamplingConfig::most_steps(*seconds, OF_PRODUCT * products as f64) as usize
+/// Whether chains that do not agree are lengthened.
+fn is_lengthened(settings: &FitSettings) -> bool {
+    let is_given = settings.budget.is_some() || settings.until_r_hat.is_some();
+    settings.method.row().is_lengthened && (settings.epochs.is_none() || is_given)
 }
 
 /// The random stream of the starts.
@@ -199,6 +179,11 @@ impl Chains<'_, '_> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// The multiplications of an epoch.
+    fn of_epoch(&self) -> f64 {
+        OF_PRODUCT * self.products as f64
+    }
+
     fn epoch(&self) -> usize {
         self.sampling.step() as usize
     }
@@ -249,16 +234,14 @@ impl Chains<'_, '_> {
             return Ok(known);
         }
         let training_set = self.training.training_set;
-        let rows = training_set.some(MOST_COMPARED);
+        let rows = training_set.some(Budget::COMPARED);
         let batch = training_set.batch(&rows, &self.training.device.clone().inner());
         let samples = self.sampling.samples();
         let agreement = samples.agreement(&self.network, &batch.inputs)?;
         let length = ChainLength {
             method: self.training.settings.method,
             epochs: self.epoch(),
-            seconds: (self.products * self.epoch()) as f64
-                / SamplingConfig::multiplications(Some(1.0))
-                * OF_PRODUCT,
+            seconds: Budget::seconds_of(self.of_epoch() * self.epoch() as f64),
         };
         self.agreement = agreement.map(|agreement| ChainAgreement::of(agreement, length));
         Ok(self.agreement)

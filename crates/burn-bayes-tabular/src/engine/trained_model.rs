@@ -171,7 +171,7 @@ impl TrainedModel {
         let outputs = self.outputs(rows, draws)?;
         let draws = self.draws(draws);
         Ok(match &self.target {
-            Target::Real(scale) => Predictions::Reals(self.reals(*scale, 0, &outputs, draws)),
+            Target::Real(scale) => Predictions::Reals(self.reals(*scale, 0, &outputs, draws)?),
             Target::Counts { .. } => {
                 let width = self.network.likelihood().outputs(1);
                 let column = |place: usize| outputs.iter().skip(place).step_by(width).copied();
@@ -202,20 +202,21 @@ impl TrainedModel {
                 let of_target = |(place, (name, target)): (usize, &(String, Target))| {
                     let predictions = match target {
                         Target::Real(scale) => {
-                            Predictions::Reals(self.reals(*scale, place, &outputs, draws))
+                            Predictions::Reals(self.reals(*scale, place, &outputs, draws)?)
                         }
                         Target::Classes(classes) => labels(classes.clone(), logits(place), draws),
                         Target::Counts { .. } | Target::Several(_) => {
                             unreachable!("a training set has several numbers or several labels")
                         }
                     };
-                    TargetPredictions {
+                    Ok(TargetPredictions {
                         name: name.clone(),
                         unit: target.unit(),
                         predictions,
-                    }
+                    })
                 };
-                Predictions::Several(targets.iter().enumerate().map(of_target).collect())
+                let predictions = targets.iter().enumerate().map(of_target);
+                Predictions::Several(predictions.collect::<Result<_>>()?)
             }
         })
     }
@@ -227,7 +228,7 @@ impl TrainedModel {
         place: usize,
         outputs: &[f64],
         draws: usize,
-    ) -> RealPredictions {
+    ) -> Result<RealPredictions> {
         let targets = self.target.columns();
         let likelihood = self.network.likelihood();
         let width = likelihood.outputs(targets);
@@ -236,7 +237,7 @@ impl TrainedModel {
         let deviation = |log_variance: &f64| limited(scale.spread * (0.5 * log_variance).exp());
         let predictions = match likelihood {
             Likelihood::GaussianMixture { components } => {
-                mixture(outputs, components, draws, mean, deviation)
+                mixture(outputs, components, draws, mean, deviation)?
             }
             Likelihood::HeteroscedasticGaussian => {
                 let deviations = column(targets + place).map(deviation).collect();
@@ -249,10 +250,10 @@ impl TrainedModel {
                 RealPredictions::new(noise, draws, column(place).map(mean).collect())
             }
         };
-        match scale.is_logarithmic {
+        Ok(match scale.is_logarithmic {
             true => predictions.of_logarithms(),
             false => predictions,
-        }
+        })
     }
 
     /// The outputs of the network, `[draws, rows, outputs]`, on the standardised scale.
@@ -333,16 +334,17 @@ fn mixture(
     draws: usize,
     mean: impl Fn(&f64) -> f64,
     deviation: impl Fn(&f64) -> f64,
-) -> RealPredictions {
-    let (mut means, mut deviations, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+) -> Result<RealPredictions> {
+    let (mut means, mut deviations, mut logits) = (Vec::new(), Vec::new(), Vec::new());
     for row in outputs.chunks_exact(3 * components - 1) {
         means.extend(row[..components].iter().map(&mean));
         deviations.extend(row[components..2 * components].iter().map(&deviation));
-        let logits = || row[2 * components..].iter().copied().chain([0.0]);
-        let largest = logits().fold(0.0, f64::max);
-        let sum: f64 = logits().map(|logit| (logit - largest).exp()).sum();
-        weights.extend(logits().map(|logit| (logit - largest).exp() / sum));
+        logits.extend(row[2 * components..].iter().copied().chain([0.0]));
     }
+    let weights = match logits.len() / (draws * components) {
+        0 => logits,
+        rows => DrawProbabilities::from_logits(&logits, draws, rows, components)?.into_values(),
+    };
     let kind = NumberNoise {
         mixture: Some(MixtureWeights {
             gaussians: components,
@@ -350,7 +352,7 @@ fn mixture(
         }),
         ..NoiseDeviations::PerPrediction(deviations).into()
     };
-    RealPredictions::new(kind, draws, means)
+    Ok(RealPredictions::new(kind, draws, means))
 }
 
 /// The predictions of a label, from the logits of its second class.

@@ -1,6 +1,7 @@
 //! The training rows of a network, in memory, with standardised targets.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use burn_bayes::sampling::some_rows;
 use burn_bayes_data::{
     ColumnScale, Dataset, Features, Preprocessor, Scaling, Table, TargetPlan, Targets,
 };
@@ -338,8 +339,7 @@ impl TrainingSet {
 
     /// At most this many rows, evenly from all.
     pub(crate) fn some(&self, most: usize) -> Vec<usize> {
-        let every = self.rows.div_ceil(most).max(1);
-        (0..self.rows).step_by(every).collect()
+        some_rows(self.rows, most).collect()
     }
 
     /// All rows, in chunks.

@@ -106,6 +106,13 @@ impl Cholesky {
         Ok(())
     }
 
+    /// L⁻¹.
+    pub fn inverse_lower(&self) -> SquareMatrix {
+        let mut inverse = SquareMatrix::identity(self.lower.size);
+        forward(&self.lower, &mut inverse.values, self.lower.size);
+        inverse
+    }
+
     /// S⁻¹, exactly symmetric.
     pub fn inverse(&self) -> SquareMatrix {
         inverse_from_root(&inverse_of_lower(&self.lower))

@@ -16,6 +16,7 @@ use burn_bayes_graph::{CapturedForward, ExampleBatch};
 
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
+use crate::methods::checks::counts;
 use crate::noise::Noise;
 use crate::posterior::FactorPosterior;
 use crate::prior::Prior;
@@ -108,9 +109,7 @@ impl ImportanceTest {
         M: Module + ExampleLoss<Input = B> + 'static,
         B: ExampleBatch,
     {
-        if self.draws == 0 {
-            return Err(Error::config("draws", "is 0; it must be at least 1"));
-        }
+        counts([("draws", self.draws)])?;
         let layout = posterior.layout();
         let draws = posterior.draws(self.noise(), self.draws)?;
         expect_deviations(posterior, &draws)?;

@@ -30,6 +30,7 @@ use super::outputs::{ModelOutputs, OutputGradients};
 use crate::error::{Error, Result};
 use crate::kernels::composed::at_least;
 use crate::likelihood::Likelihood;
+use crate::methods::checks::counts;
 use crate::noise::Noise;
 use crate::posterior::{CovarianceTerms, FactorPosterior, Posterior};
 use crate::predict::Predictor;
@@ -145,9 +146,7 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
     ///
     /// Those of [`outputs`](Self::outputs); also without draws.
     pub fn draws(&self, features: &M::Features, noise: Noise, count: usize) -> Result<Tensor<3>> {
-        if count == 0 {
-            return Err(Error::config("draws", "is 0; it must be at least 1"));
-        }
+        counts([("draws", count)])?;
         let identity = &self.batching(features)?.identity;
         let (outputs, jacobians) = self.gradients.jacobians(&self.model, features, identity)?;
         let sampler = self.posterior.sampler()?;

@@ -224,17 +224,9 @@ pub(super) fn micro_batches<B: ExampleBatch>(
 
 /// The number of examples: the length of every tensor's first axis.
 pub fn examples<B: ExampleBatch>(batch: &B) -> Result<usize> {
-    struct Lengths(Vec<usize>);
-    impl TensorMapper for Lengths {
-        fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
-            self.0.push(tensor.dims().first().copied().unwrap_or(0));
-            tensor
-        }
-    }
-    let mut lengths = Lengths(Vec::new());
-    let _ = batch.clone().map_tensors(&mut lengths);
-    let first = lengths.0.first().copied().unwrap_or(0);
-    match lengths.0.iter().find(|&&other| other != first) {
+    let lengths = burn_bayes_graph::lengths(batch);
+    let first = lengths.first().copied().unwrap_or(0);
+    match lengths.iter().find(|&&other| other != first) {
         None => Ok(first),
         Some(other) => Err(Error::config(
             "batches",

@@ -294,16 +294,12 @@ pub(super) struct Gaussians {
 impl Gaussians {
     /// From outputs `[M, (3 components − 1) targets]`.
     pub(super) fn of(outputs: &Tensor<2>, components: usize) -> Self {
-        let [_, width] = outputs.dims();
-        let targets = width / (3 * components - 1);
-        let part = |number: usize| outputs.clone().narrow(1, number * targets, targets);
-        let parts =
-            |first: usize, count: usize| (first..first + count).map(part).collect::<Vec<_>>();
-        let mut logits = parts(2 * components, components - 1);
-        logits.push(part(0).zeros_like());
+        let [means, log_variances, mut logits] =
+            losses::gaussian_mixture_parts(outputs, components);
+        logits.push(means[0].zeros_like());
         Self {
-            means: Tensor::stack(parts(0, components), 0),
-            variances: Tensor::stack::<3>(parts(components, components), 0).exp(),
+            means: Tensor::stack(means, 0),
+            variances: Tensor::stack::<3>(log_variances, 0).exp(),
             weights: softmax(Tensor::stack::<3>(logits, 0), 0),
         }
     }

@@ -332,16 +332,9 @@ impl Adaptor<RegressionDraws> for LikelihoodMixture {
         let numbers = self.views.numbers.get_or_init(|| {
             let means = self.prediction.draw_means();
             let draws = RegressionDraws::new(means, self.targets.clone());
-            match self.prediction.likelihood() {
-                Likelihood::Gaussian { .. }
-                | Likelihood::GaussianTargets { .. }
-                | Likelihood::HeteroscedasticGaussian => {
-                    draws.with_noise_variances(self.prediction.draw_variances())
-                }
-                Likelihood::GaussianMixture { components } => {
-                    draws.with_gaussians(*components, self.prediction.gaussians(*components))
-                }
-                likelihood => draws.refused_for(likelihood),
+            match self.prediction.gaussians() {
+                Some(gaussians) => draws.with_gaussians(gaussians),
+                None => draws.refused_for(self.prediction.likelihood()),
             }
         });
         numbers.clone()

@@ -7,9 +7,10 @@
 //! the aleatoric and the epistemic part.
 
 use burn::tensor::{Tensor, TensorData, TensorReadError};
-use burn_bayes_eval::{CountMixture, GaussianMixture, NoisePrecision, quantiles};
+use burn_bayes_eval::{CountMixture, quantiles};
 
 use super::family::{Gaussians, Likelihood, halves};
+use super::regression_draws::{DrawGaussians, read};
 use crate::error::{Error, Result};
 
 /// The predictive distribution of rows whose targets may be unknown, from draws of the weights.
@@ -105,40 +106,26 @@ impl Prediction {
         let device = means.device();
         let dtype = means.dtype();
         let places = rows * targets;
-        let means = host(means)?;
         let found = match self.likelihood {
-            Likelihood::Poisson => CountMixture::new(means, draws, places)
+            Likelihood::Poisson => CountMixture::new(host(means)?, draws, places)
                 .and_then(|mixture| mixture.quantiles(probability)),
             Likelihood::NegativeBinomial => {
                 let dispersions = host(self.of_draws(|outputs| {
                     let [_, log_dispersions] = halves(outputs);
                     log_dispersions.exp()
                 }))?;
-                CountMixture::new(means, draws, places).and_then(|mixture| {
+                CountMixture::new(host(means)?, draws, places).and_then(|mixture| {
                     mixture
                         .with_dispersions(dispersions)?
                         .quantiles(probability)
                 })
             }
-            Likelihood::GaussianMixture { components } => {
-                let [means, variances, weights] = self.gaussians(components);
-                let [means, weights] = [host(means)?, host(weights)?];
-                let precisions = host(variances.recip())?;
-                let noise = NoisePrecision::PerPrediction(&precisions);
-                GaussianMixture::new(means, draws * components, places, noise)
-                    .and_then(|mixture| mixture.with_weights(components, weights))
-                    .and_then(|mixture| quantiles(&mixture, probability))
-            }
-            Likelihood::Gaussian { .. }
-            | Likelihood::GaussianTargets { .. }
-            | Likelihood::HeteroscedasticGaussian => {
-                let precisions = host(self.draw_variances().recip())?;
-                let noise = NoisePrecision::PerPrediction(&precisions);
-                GaussianMixture::new(means, draws, places, noise)
-                    .and_then(|mixture| quantiles(&mixture, probability))
-            }
-            Likelihood::Categorical | Likelihood::Ordinal | Likelihood::Bernoulli => {
-                return Err(self.refused("quantiles"));
+            _ => {
+                let gaussians = self.gaussians();
+                let gaussians = gaussians.ok_or_else(|| self.refused("quantiles"))?;
+                let ([], read) = gaussians.read([]).map_err(failed)?;
+                let mixture = read.mixture(1.0, places);
+                mixture.and_then(|mixture| quantiles(&mixture, probability))
             }
         };
         let found = found.map_err(|error| Error::numerical(error.to_string()))?;
@@ -147,12 +134,22 @@ impl Prediction {
     }
 
     /// The variance of the targets at every draw, `[draws, rows, targets]`.
-    pub(super) fn draw_variances(&self) -> Tensor<3> {
+    fn draw_variances(&self) -> Tensor<3> {
         self.of_draws(|outputs| self.likelihood.variance(outputs))
     }
 
-    /// Means, variances and weights of the components of every draw's mixture, `[draws · components, rows, targets]`.
-    pub(super) fn gaussians(&self, components: usize) -> [Tensor<3>; 3] {
+    /// The Gaussians of every draw's prediction; `None` without Gaussian noise.
+    pub(super) fn gaussians(&self) -> Option<DrawGaussians> {
+        let components = match self.likelihood {
+            Likelihood::GaussianMixture { components } => components,
+            Likelihood::Gaussian { .. }
+            | Likelihood::GaussianTargets { .. }
+            | Likelihood::HeteroscedasticGaussian => {
+                let variances = Some(self.draw_variances());
+                return Some(DrawGaussians::alone(self.draw_means(), variances));
+            }
+            _ => return None,
+        };
         let [draws, ..] = self.draw_outputs.dims();
         let outputs = |draw| self.draw_outputs.clone().narrow(0, draw, 1).squeeze_dim(0);
         let (mut means, mut variances, mut weights) = (Vec::new(), Vec::new(), Vec::new());
@@ -162,7 +159,14 @@ impl Prediction {
             variances.push(gaussians.variances);
             weights.push(gaussians.weights);
         }
-        [means, variances, weights].map(|parts| Tensor::cat(parts, 0))
+        let [means, variances, weights] =
+            [means, variances, weights].map(|parts| Tensor::cat(parts, 0));
+        Some(DrawGaussians {
+            per_draw: components,
+            means,
+            variances: Some(variances),
+            weights: Some(weights),
+        })
     }
 
     /// A function of the outputs of every draw, `[draws, rows, …]`.
@@ -192,12 +196,11 @@ impl Prediction {
 
 /// The numbers of a tensor, in rows.
 fn host(tensor: Tensor<3>) -> Result<Vec<f64>> {
-    let failed = |error: TensorReadError| Error::numerical(format!("the device failed: {error}"));
-    let data = tensor
-        .without_autodiff()
-        .try_into_data()
-        .map_err(|error| failed(error.into()))?;
-    Ok(data.iter::<f64>().collect())
+    Ok(read([tensor]).map_err(failed)?.concat())
+}
+
+fn failed(error: TensorReadError) -> Error {
+    Error::numerical(format!("the device failed: {error}"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use burn::tensor::{Tensor, TensorReadError, Transaction};
 use burn::train::RegressionOutput;
 use burn::train::metric::Adaptor;
-use burn_bayes_eval::{GaussianMixture, NoisePrecision, TargetedMixture};
+use burn_bayes_eval::{EvalError, GaussianMixture, NoisePrecision, TargetedMixture};
 
 use super::family::Likelihood;
 use super::{no_such_metric, refused};
@@ -19,33 +19,106 @@ use super::{no_such_metric, refused};
 pub struct RegressionDraws {
     outputs: Tensor<3>,
     targets: Tensor<2>,
-    /// Those of the likelihood, `[draws, rows, targets]`, if it states them.
-    noise_variances: Option<Tensor<3>>,
-    /// Of a likelihood with several Gaussians for each prediction.
-    gaussians: Option<Components>,
+    /// Of a likelihood that states its noise.
+    gaussians: Option<DrawGaussians>,
     read: Arc<OnceLock<TargetedDraws>>,
     /// The likelihood of a model without Gaussian noise.
     refused: Option<Likelihood>,
 }
 
-/// Means, variances and weights of several Gaussians for each prediction, `[draws · count, rows, targets]`.
+/// The Gaussians of each prediction, `[draws · per_draw, rows, targets]`.
 #[derive(Clone, Debug)]
-struct Components {
-    count: usize,
-    parts: [Tensor<3>; 3],
+pub(super) struct DrawGaussians {
+    pub(super) per_draw: usize,
+    pub(super) means: Tensor<3>,
+    /// Where the likelihood states them.
+    pub(super) variances: Option<Tensor<3>>,
+    /// Of several, which state their variances.
+    pub(super) weights: Option<Tensor<3>>,
+}
+
+/// [`DrawGaussians`] on the host.
+#[derive(Clone, Debug)]
+pub(super) struct ReadGaussians {
+    draws: usize,
+    per_draw: usize,
+    means: Vec<f64>,
+    precisions: Option<Vec<f64>>,
+    weights: Option<Vec<f64>>,
 }
 
 /// [`RegressionDraws`] on the host, checked.
 #[derive(Clone, Debug)]
 pub struct TargetedDraws {
-    means: Vec<f64>,
+    gaussians: ReadGaussians,
     targets: Vec<f64>,
-    /// One for each prediction, if the likelihood states them.
-    noise_precisions: Option<Vec<f64>>,
-    /// The number of Gaussians of each prediction, and their weights.
-    weights: Option<(usize, Vec<f64>)>,
-    draws: usize,
     columns: usize,
+}
+
+impl DrawGaussians {
+    /// One for each prediction.
+    pub(super) fn alone(means: Tensor<3>, variances: Option<Tensor<3>>) -> Self {
+        Self {
+            per_draw: 1,
+            means,
+            variances,
+            weights: None,
+        }
+    }
+
+    /// With the numbers of other tensors, which are read at the same time.
+    pub(super) fn read<const N: usize>(
+        self,
+        others: [Tensor<3>; N],
+    ) -> Result<([Vec<f64>; N], ReadGaussians), TensorReadError> {
+        let [gaussians, ..] = self.means.dims();
+        let own = [
+            Some(self.means),
+            self.variances.map(Tensor::recip),
+            self.weights,
+        ];
+        let tensors = others.into_iter().chain(own.into_iter().flatten());
+        let mut numbers = read(tensors)?.into_iter();
+        let others = [(); N].map(|()| numbers.next().unwrap_or_default());
+        let read = ReadGaussians {
+            draws: gaussians / self.per_draw,
+            per_draw: self.per_draw,
+            means: numbers.next().unwrap_or_default(),
+            precisions: numbers.next(),
+            weights: numbers.next(),
+        };
+        Ok((others, read))
+    }
+}
+
+impl ReadGaussians {
+    /// The mixture over the draws of each of these places, with this noise precision unless the likelihood states its own.
+    pub(super) fn mixture(
+        &self,
+        noise_precision: f64,
+        places: usize,
+    ) -> Result<GaussianMixture<'_>, EvalError> {
+        let noise = match &self.precisions {
+            Some(precisions) => NoisePrecision::PerPrediction(precisions),
+            None => NoisePrecision::Shared(noise_precision),
+        };
+        let count = self.draws * self.per_draw;
+        let mixture = GaussianMixture::new(&self.means, count, places, noise)?;
+        match &self.weights {
+            Some(weights) => mixture.with_weights(self.per_draw, weights),
+            None => Ok(mixture),
+        }
+    }
+}
+
+/// The numbers of tensors, read at once.
+pub(super) fn read(
+    tensors: impl IntoIterator<Item = Tensor<3>>,
+) -> Result<Vec<Vec<f64>>, TensorReadError> {
+    let tensors = tensors.into_iter().map(Tensor::without_autodiff);
+    let transaction = tensors.fold(Transaction::default(), Transaction::register);
+    let all = transaction.try_execute()?.into_iter();
+    all.map(|data| Ok(data.try_into_vec_as::<f64>()?)).collect()
 }
 
 impl RegressionDraws {
@@ -54,27 +127,16 @@ impl RegressionDraws {
         Self {
             outputs,
             targets,
-            noise_variances: None,
             gaussians: None,
             read: Arc::default(),
             refused: None,
         }
     }
 
-    /// With the variances of the noise, `[draws, rows, targets]`, which metrics then use instead of a precision of their
-    /// own.
-    #[must_use]
-    pub fn with_noise_variances(self, variances: Tensor<3>) -> Self {
+    /// With the Gaussians of each prediction, which metrics then use instead of a precision of their own.
+    pub(super) fn with_gaussians(self, gaussians: DrawGaussians) -> Self {
         Self {
-            noise_variances: Some(variances),
-            ..self
-        }
-    }
-
-    /// With several Gaussians for each prediction, whose mean it is.
-    pub(super) fn with_gaussians(self, count: usize, parts: [Tensor<3>; 3]) -> Self {
-        Self {
-            gaussians: Some(Components { count, parts }),
+            gaussians: Some(gaussians),
             ..self
         }
     }
@@ -107,9 +169,10 @@ impl RegressionDraws {
         Self {
             outputs: self.outputs.without_autodiff(),
             targets: self.targets.without_autodiff(),
-            noise_variances: self.noise_variances.map(Tensor::without_autodiff),
-            gaussians: self.gaussians.map(|all| Components {
-                parts: all.parts.map(Tensor::without_autodiff),
+            gaussians: self.gaussians.map(|all| DrawGaussians {
+                means: all.means.without_autodiff(),
+                variances: all.variances.map(Tensor::without_autodiff),
+                weights: all.weights.map(Tensor::without_autodiff),
                 ..all
             }),
             ..self
@@ -128,33 +191,14 @@ impl RegressionDraws {
         if let Some(read) = self.read.get() {
             return Ok(read);
         }
-        let [draws, _, columns] = self.outputs.dims();
-        let [means, targets] = Transaction::default()
-            .register(self.outputs.clone())
-            .register(self.targets.clone())
-            .try_execute()?
-            .try_into()
-            .expect("a transaction returns what was registered");
-        let numbers = |tensor: Tensor<3>| -> Result<Vec<f64>, TensorReadError> {
-            Ok(tensor.try_into_data()?.iter().collect())
+        let plain = || DrawGaussians::alone(self.outputs.clone(), None);
+        let gaussians = self.gaussians.clone().unwrap_or_else(plain);
+        let ([targets], gaussians) = gaussians.read([self.targets.clone().unsqueeze()])?;
+        let read = TargetedDraws {
+            gaussians,
+            targets,
+            columns: self.targets.dims()[1],
         };
-        let mut read = TargetedDraws {
-            noise_precisions: None,
-            weights: None,
-            means: means.try_into_vec_as::<f64>()?,
-            targets: targets.try_into_vec_as::<f64>()?,
-            draws,
-            columns,
-        };
-        if let Some(variances) = &self.noise_variances {
-            read.noise_precisions = Some(numbers(variances.clone().recip())?);
-        }
-        if let Some(Components { count, parts }) = &self.gaussians {
-            let [means, variances, weights] = parts.clone();
-            read.means = numbers(means)?;
-            read.noise_precisions = Some(numbers(variances.recip())?);
-            read.weights = Some((*count, numbers(weights)?));
-        }
         let mixture = read.mixture(1.0)?;
         TargetedMixture::new(&mixture, &read.targets).map_err(refused)?;
         Ok(self.read.get_or_init(|| read))
@@ -168,17 +212,7 @@ impl TargetedDraws {
     ///
     /// The noise precision is not finite and above zero.
     pub fn mixture(&self, noise_precision: f64) -> Result<GaussianMixture<'_>, TensorReadError> {
-        let noise = match &self.noise_precisions {
-            Some(precisions) => NoisePrecision::PerPrediction(precisions),
-            None => NoisePrecision::Shared(noise_precision),
-        };
-        let rows = self.targets.len();
-        let gaussians = |count: usize| GaussianMixture::new(&self.means, count, rows, noise);
-        let mixture = match &self.weights {
-            None => gaussians(self.draws),
-            Some((count, weights)) => gaussians(self.draws * count)
-                .and_then(|mixture| mixture.with_weights(*count, weights)),
-        };
+        let mixture = self.gaussians.mixture(noise_precision, self.targets.len());
         mixture.map_err(refused)
     }
 

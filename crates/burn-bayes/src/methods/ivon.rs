@@ -42,12 +42,14 @@ use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::Tensor;
 use update::IvonStep;
 
-use super::algorithm::{Draw, GradientPieces, MeanGradients, Proposal, StepId, Update, joined};
+use super::algorithm::MeanGradients;
 use super::average::Average;
 use super::checks::{above_zero, fraction, positive};
+use super::method_config::{DefaultDraws, LearningRates};
 use super::method_state::{Context, Learns, MethodState, StagedConfig, Start, take_sum};
+use super::proposal::{Draw, GradientPieces, Proposal, Update, joined};
 use super::rate::Rate;
-use super::settings::{DefaultDraws, LearningRates};
+use super::setup::StepId;
 use super::staged::Staged;
 use super::stages::averaged;
 use super::start::{InitialDeviation, buffer, updated};

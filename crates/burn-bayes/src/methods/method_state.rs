@@ -9,11 +9,11 @@ use burn::optim::GradAdaptor;
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::{ExampleGradients, Layout};
 
-use super::algorithm::{
-    FunctionPriorUse, GradientPieces, MeanGradients, Proposal, Setup, Stage, StepId, Update, joined,
-};
+use super::algorithm::{FunctionPriorUse, MeanGradients, Stage};
 use super::average::{Average, Iterate};
-use super::settings::{DefaultDraws, LearningRates};
+use super::method_config::{DefaultDraws, LearningRates};
+use super::proposal::{GradientPieces, Proposal, Update, joined};
+use super::setup::{Setup, StepId};
 use super::stages::StageSignal;
 use crate::error::Result;
 use crate::memory::{MemoryPlan, OptimizerMemory};

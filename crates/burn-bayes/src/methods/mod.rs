@@ -28,10 +28,13 @@ mod function_terms;
 mod iterate_schedule;
 mod ivon;
 mod mean_stage;
+mod method_config;
 mod method_state;
 mod natural;
+mod proposal;
 mod rate;
 mod settings;
+mod setup;
 mod slang;
 mod staged;
 mod stages;
@@ -43,13 +46,12 @@ mod vifa;
 mod von;
 
 pub use crate::kernels::FactorUnits;
-pub use algorithm::{
-    Algorithm, Draw, FromCurvature, FromExamples, FromGradients, FromIterates, FunctionPriorUse,
-    GradientPieces, Iterates, MeanGradients, Proposal, Setup, Stage, StepId, Update,
-};
-pub(crate) use algorithm::{hash_of_text, whole};
 #[doc(hidden)]
-pub use algorithm::{joined, purpose};
+pub use algorithm::FromCurvature;
+pub use algorithm::{
+    Algorithm, FromExamples, FromGradients, FromIterates, FunctionPriorUse, Iterates,
+    MeanGradients, Stage,
+};
 pub use average::{Average, Averaging, Iterate};
 pub(crate) use draw_statistics::DrawStatistics;
 pub use function_terms::{DivergenceGradient, FunctionTerms};
@@ -57,12 +59,21 @@ pub use function_terms::{DivergenceGradient, FunctionTerms};
 pub use iterate_schedule::IterateSchedule;
 pub use ivon::{Ivon, IvonConfig};
 pub use mean_stage::MeanStage;
+pub use method_config::{DefaultDraws, LearningRates, MethodConfig};
 #[doc(hidden)]
 pub use method_state::take_sum;
 pub use method_state::{Context, Gradients, Learns, MethodState, StagedConfig, Start};
+#[doc(hidden)]
+pub use proposal::joined;
+pub(crate) use proposal::whole;
+pub use proposal::{Draw, GradientPieces, Proposal, Update};
 pub(crate) use rate::DECAY_POWER;
 pub use rate::Rate;
-pub use settings::{BayesianConfig, DefaultDraws, LearningRates, MethodConfig};
+pub use settings::BayesianConfig;
+pub(crate) use setup::hash_of_text;
+#[doc(hidden)]
+pub use setup::purpose;
+pub use setup::{Setup, StepId};
 pub use slang::{Slang, SlangConfig};
 pub use staged::Staged;
 pub use stages::StageSignal;

@@ -25,11 +25,13 @@ use burn::tensor::Tensor;
 use burn_bayes_eval::Bounded;
 pub(super) use update::NaturalStep;
 
-use super::algorithm::{Draw, FunctionPriorUse, Proposal, StepId, Update};
+use super::algorithm::FunctionPriorUse;
 use super::average::Average;
 use super::checks::{above_zero, fraction};
 use super::method_state::{Context, Gradients, Learns, MethodState, Start};
+use super::proposal::{Draw, Proposal, Update};
 use super::rate::Rate;
+use super::setup::StepId;
 use super::start::{InitialDeviation, buffer, updated};
 use crate::error::Result;
 use crate::kernels::statistics::PrecisionParts;

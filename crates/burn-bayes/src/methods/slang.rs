@@ -34,11 +34,12 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use burn_bayes_graph::ExampleGradients;
 
-use super::algorithm::{FromCurvature, Proposal, Update};
+use super::algorithm::FromCurvature;
+use super::method_config::{DefaultDraws, LearningRates};
 use super::method_state::{Context, StagedConfig, Start};
 use super::natural::{Natural, NaturalConfig, NaturalSettings, NaturalStep};
+use super::proposal::{Proposal, Update};
 use super::rate::Rate;
-use super::settings::{DefaultDraws, LearningRates};
 use super::staged::Staged;
 use super::stages::with_function_gradient;
 use super::start::InitialDeviation;

@@ -15,11 +15,12 @@ use burn::tensor::Tensor;
 use burn_bayes_graph::{ExampleGradients, Layout};
 
 use super::algorithm::{
-    Algorithm, Draw, FromExamples, FromGradients, FunctionPriorUse, GradientPieces, MeanGradients,
-    Proposal, Setup, Stage, StepId, Update,
+    Algorithm, FromExamples, FromGradients, FunctionPriorUse, MeanGradients, Stage,
 };
+use super::method_config::DefaultDraws;
 use super::method_state::{Context, Learns, MethodState};
-use super::settings::DefaultDraws;
+use super::proposal::{Draw, GradientPieces, Proposal, Update};
+use super::setup::{Setup, StepId};
 use super::stages::{StageEvent, StageUpdate, Stages};
 use crate::error::Result;
 use crate::prior::Prior;

@@ -1,11 +1,11 @@
 //! The stages of a training, shared by all methods that learn a mean and a covariance.
 //!
 //! 1. **Mean.** Far from the mode, gradients with respect to a covariance describe the way there and not the
-//!    posterior, so the mean is trained first ([`MeanStage`]): by Adam with the gradient at the mean itself, or by the
+//!    posterior, so the mean is trained first ([`MeanStage`](super::MeanStage)): by Adam with the gradient at the mean itself, or by the
 //!    user's optimiser.
 //! 2. **Scale.** The curvature at a mean that fits its training data may be almost zero, although draws at the
 //!    distance which that curvature suggests destroy the fit. So the covariance begins narrow, and each parameter's
-//!    variances are multiplied by a common factor in [`SCALE_STEPS`] steps. With a draw θ = μ + δ and the gradient g
+//!    variances are multiplied by a common factor in up to 64 steps. With a draw θ = μ + δ and the gradient g
 //!    of the mean negative log-likelihood, the bound grows with the logarithm of the variances of n weights by
 //!    ½ Σ (1 − N g⊙δ − α⊙σ²), and n/2 is its Fisher information. A step is
 //!    log σ² += ρ (1 − r) with r = (1/n) Σ (N g⊙δ + α⊙σ²), averaged over an antithetic pair of draws. Because
@@ -18,6 +18,7 @@
 
 mod adam;
 mod entry_prior;
+mod settings;
 mod signal;
 
 use std::sync::Arc;
@@ -29,13 +30,16 @@ use burn_bayes_graph::Layout;
 
 use self::adam::Adam;
 use self::entry_prior::EntryPrior;
+use self::settings::SCALE_PART;
+pub(crate) use self::settings::StageSettings;
 pub use self::signal::StageSignal;
 pub(super) use self::signal::StageUpdate;
 pub(crate) use self::signal::{StageEvent, averaged, with_function_gradient};
-use super::algorithm::{Setup, Stage, StepId, draw_noises};
+use super::algorithm::Stage;
 use super::average::{Average, Averaging, Iterate};
-use super::mean_stage::{MeanProgress, MeanStage};
-use super::settings::DefaultDraws;
+use super::mean_stage::MeanProgress;
+use super::method_config::DefaultDraws;
+use super::setup::{Setup, StepId, draw_noises};
 use super::start::{InitialDeviation, buffer};
 use crate::error::Result;
 use crate::kernels::composed::to_host;
@@ -43,78 +47,11 @@ use crate::noise::Noise;
 use crate::prior::{Prior, PriorPrecisions};
 use crate::recorded::Recorded;
 
-/// The number of steps of the second stage, and the largest part of a training whose length is known.
-const SCALE_STEPS: u64 = 64;
-const SCALE_PART: f64 = 0.1;
-/// Fewer steps have no time for first stages.
-const FEWEST_STEPS: u64 = 16;
 /// ρ in the first [`FAST_STEPS`] steps; then it falls as one over their number.
 const SCALE_RATE: f64 = 0.5;
 const FAST_STEPS: u64 = 24;
 /// The bounds of 1 − r: a negative r, of a concave loss or by noise, counts as zero.
 const GROWTHS: (f64, f64) = (-4.0, 1.0);
-
-/// What does not change in a training.
-#[derive(Clone, Debug)]
-pub(crate) struct StageSettings {
-    pub(crate) train_len: usize,
-    pub(crate) mean_stage: MeanStage,
-    /// The learning rate of Adam; `None` if the user's optimiser trains the mean.
-    pub(crate) mean_rate: Option<f64>,
-    /// The largest number of steps of the second stage, in which the start of the covariance is found; 0 without it.
-    pub(crate) scale_steps: u64,
-    pub(crate) averaging: Averaging,
-}
-
-impl StageSettings {
-    /// Whose mean the user's optimiser trains.
-    pub(crate) fn new(train_len: usize, mean_stage: MeanStage, averaging: Averaging) -> Self {
-        Self {
-            train_len,
-            mean_stage,
-            mean_rate: None,
-            scale_steps: SCALE_STEPS,
-            averaging,
-        }
-    }
-
-    /// With Adam, and a search for the scale unless a start is set.
-    pub(crate) fn with_adam(self, rate: f64, has_start: bool) -> Self {
-        Self {
-            mean_rate: Some(rate),
-            scale_steps: if has_start { 0 } else { SCALE_STEPS },
-            ..self
-        }
-    }
-
-    /// With first stages that are over after three quarters of this number of steps, and none if they are fewer than
-    /// [`FEWEST_STEPS`].
-    pub(crate) fn within(self, steps: u64) -> Self {
-        let mean_stage = match self.mean_stage {
-            MeanStage::UntilConverged { at_most: None } if steps < FEWEST_STEPS => MeanStage::None,
-            MeanStage::UntilConverged { at_most: None } => MeanStage::UntilConverged {
-                at_most: Some(steps / 2),
-            },
-            set => set,
-        };
-        Self {
-            mean_stage,
-            scale_steps: self.scale_steps.min(steps / 4),
-            ..self
-        }
-    }
-
-    /// The memory of the stages for this number of weights, with an average of so many numbers.
-    pub(crate) fn bytes(&self, weights: usize, averaged: usize) -> usize {
-        let adam = usize::from(self.mean_rate.is_some()) * 2 * weights * size_of::<f32>();
-        let first = match self.mean_stage.is_none() {
-            true => 0,
-            false => MeanProgress::bytes(weights) + adam,
-        };
-        let average = usize::from(self.averaging != Averaging::None);
-        first + average * averaged * size_of::<f32>()
-    }
-}
 
 /// The stages of a training: which one it is in, the moments and counts that they need, the average of iterates and the
 /// prior.

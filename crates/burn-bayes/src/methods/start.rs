@@ -9,8 +9,8 @@ use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 use serde::{Deserialize, Serialize};
 
-use crate::algebra::{AlgebraError, Cholesky, SquareMatrix};
-use crate::error::{Error, Result};
+use crate::algebra::{Cholesky, SquareMatrix};
+use crate::error::Result;
 use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits};
 use crate::noise::Noise;
 
@@ -90,18 +90,11 @@ pub fn orthogonal_rows(
             units: FactorUnits::Weights,
             diagonal: Diagonal::Variance(Tensor::ones([len], device)),
         };
-        let inverse = inverse_root(rank, kernels::gram(&unit)).map_err(Error::from)?;
-        rows = kernels::mix(&rows, &inverse, rank);
+        let gram = SquareMatrix::from_row_major(rank, kernels::gram(&unit))?;
+        let inverse = Cholesky::with_floor(&gram)?.inverse_lower();
+        rows = kernels::mix(&rows, inverse.as_slice(), rank);
     }
     Ok(Some(rows))
-}
-
-/// L⁻¹ of G = L Lᵀ, row-major.
-fn inverse_root(rank: usize, gram: Vec<f64>) -> Result<Vec<f64>, AlgebraError> {
-    let lower = Cholesky::with_floor(&SquareMatrix::from_row_major(rank, gram)?)?;
-    let mut inverse = SquareMatrix::identity(rank).into_row_major();
-    lower.solve_lower(&mut inverse)?;
-    Ok(inverse)
 }
 
 /// A parameter that an optimiser updates: a leaf on an autodiff device, as Burn's optimisers

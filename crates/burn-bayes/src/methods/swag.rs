@@ -28,9 +28,11 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
-use super::algorithm::{Algorithm, FromIterates, Iterates, Setup};
+use super::algorithm::{Algorithm, FromIterates, Iterates};
 use super::iterate_schedule::IterateSchedule;
-use super::settings::{BayesianConfig, LearningRates, MethodConfig};
+use super::method_config::{LearningRates, MethodConfig};
+use super::settings::BayesianConfig;
+use super::setup::Setup;
 use super::start::{buffer, updated};
 use crate::error::{Error, Result};
 use crate::kernels::composed::at_least;

@@ -35,14 +35,14 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
-use super::algorithm::{
-    Draw, GradientPieces, MeanGradients, Proposal, Stage, StepId, Update, joined,
-};
+use super::algorithm::{MeanGradients, Stage};
 use super::average::Average;
 use super::checks::{fraction, not_negative, positive};
+use super::method_config::DefaultDraws;
 use super::method_state::{Context, Learns, MethodState, StagedConfig, Start};
+use super::proposal::{Draw, GradientPieces, Proposal, Update, joined};
 use super::rate::Rate;
-use super::settings::DefaultDraws;
+use super::setup::StepId;
 use super::staged::Staged;
 use super::stages::averaged;
 use super::start::{buffer, updated};

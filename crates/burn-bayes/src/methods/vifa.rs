@@ -41,11 +41,11 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
 pub use self::config::VifaConfig;
-use super::algorithm::{
-    Draw, FromCurvature, FunctionPriorUse, GradientPieces, MeanGradients, Proposal, StepId, Update,
-};
+use super::algorithm::{FromCurvature, FunctionPriorUse, MeanGradients};
 use super::average::{Average, Iterate};
 use super::method_state::{Context, Learns, MethodState};
+use super::proposal::{Draw, GradientPieces, Proposal, Update};
+use super::setup::StepId;
 use super::staged::Staged;
 use super::stages::StageSignal;
 use super::start::trained_value;

@@ -44,13 +44,13 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-use super::algorithm::{
-    Draw, GradientPieces, MeanGradients, Proposal, Stage, Update, joined, purpose,
-};
+use super::algorithm::{MeanGradients, Stage};
+use super::method_config::{DefaultDraws, LearningRates};
 use super::method_state::{Context, StagedConfig, Start};
 use super::natural::{Natural, NaturalConfig, NaturalSettings, NaturalStep};
+use super::proposal::{Draw, GradientPieces, Proposal, Update, joined};
 use super::rate::Rate;
-use super::settings::{DefaultDraws, LearningRates};
+use super::setup::purpose;
 use super::staged::Staged;
 use super::stages::{averaged, with_function_gradient};
 use super::start::InitialDeviation;

@@ -10,7 +10,7 @@ use burn_bayes_eval::{
 
 use super::epoch::{RowMeanMetric, WholeSetMetric};
 use super::score::{Caption, RowScore, SetScore};
-use crate::likelihood::{RegressionDraws, refused};
+use crate::likelihood::{GaussianNll, RegressionDraws, refused};
 
 /// The observation model: the distribution of targets given predictions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,10 +30,7 @@ impl Observation {
     /// Gaussian noise with this precision, on the scale of the targets that the model sees. Panics
     /// if the precision is not finite and above zero.
     fn new(noise_precision: f64) -> Self {
-        assert!(
-            noise_precision.is_finite() && noise_precision > 0.0,
-            "noise_precision is {noise_precision}; it must be finite and above zero"
-        );
+        let GaussianNll { noise_precision } = GaussianNll::new(noise_precision);
         let (mean, deviation) = (0.0, 1.0);
         let scale = TargetScale { mean, deviation };
         Self {

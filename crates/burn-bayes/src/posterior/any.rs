@@ -6,10 +6,9 @@ use std::sync::Arc;
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 
-use super::storage::{FileFormat, Saved};
+use super::storage::Saved;
 use super::{FactorPosterior, ModelState, Posterior, SamplePosterior, Sampler};
 use crate::error::Result;
-use crate::noise::Noise;
 
 /// A Gaussian or samples: what the file of a posterior has, whichever it is.
 #[derive(Clone, Debug)]
@@ -65,16 +64,8 @@ impl Posterior for AnyPosterior {
         of_either!(self, posterior => posterior.mean_weights())
     }
 
-    fn state(&self, noise: Noise) -> Result<ModelState> {
-        of_either!(self, posterior => posterior.state(noise))
-    }
-
     fn shared_state(&self) -> Option<ModelState> {
         of_either!(self, posterior => posterior.shared_state())
-    }
-
-    fn mean_state(&self) -> Result<ModelState> {
-        of_either!(self, posterior => posterior.mean_state())
     }
 
     fn with_state(self, state: ModelState) -> Self {
@@ -86,7 +77,7 @@ impl Posterior for AnyPosterior {
     }
 
     fn load(path: &Path, device: &Device) -> Result<Self> {
-        let saved = Saved::read(path, FileFormat::of(path), device)?;
+        let saved = Saved::read(path, device)?;
         match SamplePosterior::is_in(&saved) {
             true => Ok(SamplePosterior::from_file(saved)?.into()),
             false => Ok(FactorPosterior::from_file(saved)?.into()),

@@ -13,7 +13,7 @@ use super::dense::DenseGaussian;
 use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm};
 use super::inverse::narrowed;
 use super::precision::PrecisionForm;
-use super::storage::{Contents, DIAGONAL, FACTORS, FileFormat, MEAN, Saved};
+use super::storage::{Contents, DIAGONAL, FACTORS, MEAN, Saved};
 use super::{ModelState, Posterior, Sampler, check_finite};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
@@ -105,22 +105,7 @@ impl FactorPosterior {
         factors: Option<Tensor<2>>,
         variance: Tensor<1>,
     ) -> Result<Self> {
-        let values = Values {
-            mean,
-            factors,
-            diagonal: variance,
-        }
-        .checked(&layout, "variance")?;
-        let form = Form::Covariance(CovarianceForm {
-            mean: constant(values.mean),
-            factors: values.factors.map(constant),
-            diagonal: constant(values.diagonal),
-        });
-        Ok(Self {
-            form,
-            layout,
-            state: ModelState::default(),
-        })
+        Self::new(FormKind::Covariance, layout, mean, factors, variance)
     }
 
     /// N(mean, (factorsᵀ factors + diag precision)⁻¹).
@@ -130,17 +115,32 @@ impl FactorPosterior {
         factors: Option<Tensor<2>>,
         precision: Tensor<1>,
     ) -> Result<Self> {
-        let values = Values {
-            mean,
-            factors,
-            diagonal: precision,
-        }
-        .checked(&layout, "precision")?;
-        let form = Form::Precision(PrecisionForm {
-            mean: constant(values.mean),
-            factors: values.factors.map(constant),
-            diagonal: constant(values.diagonal),
-        });
+        Self::new(FormKind::Precision, layout, mean, factors, precision)
+    }
+
+    /// Fails unless shapes fit the layout, numbers are finite and the diagonal is positive; zero factors are dropped.
+    fn new(
+        kind: FormKind,
+        layout: Arc<Layout>,
+        mean: Tensor<1>,
+        factors: Option<Tensor<2>>,
+        diagonal: Tensor<1>,
+    ) -> Result<Self> {
+        let factors = factors.filter(|factors| factors.dims()[0] > 0);
+        check(kind, &layout, &mean, factors.as_ref(), &diagonal)?;
+        let (mean, factors, diagonal) = (constant(mean), factors.map(constant), constant(diagonal));
+        let form = match kind {
+            FormKind::Covariance => Form::Covariance(CovarianceForm {
+                mean,
+                factors,
+                diagonal,
+            }),
+            FormKind::Precision => Form::Precision(PrecisionForm {
+                mean,
+                factors,
+                diagonal,
+            }),
+        };
         Ok(Self {
             form,
             layout,
@@ -385,11 +385,6 @@ impl FactorPosterior {
         DenseGaussian::from_factors(self.kind(), mean, &factors, &diagonal)
     }
 
-    /// The model with the mean as its weights; see [`Posterior::write_mean`].
-    pub fn write_mean<M: Module>(&self, model: M) -> Result<M> {
-        Posterior::write_mean(self, model)
-    }
-
     /// The model with a draw as its weights, and with its state.
     ///
     /// # Errors
@@ -398,45 +393,6 @@ impl FactorPosterior {
     pub fn write_draw<M: Module>(&self, model: M, noise: Noise) -> Result<M> {
         let model = self.state.restore(model, &self.layout)?;
         Ok(self.layout.write(model, self.draw(noise)?)?)
-    }
-
-    /// Writes a `.safetensors` file.
-    pub fn save_safetensors(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.write(path.as_ref(), FileFormat::Safetensors)
-    }
-
-    /// Reads a `.safetensors` file onto `device`.
-    ///
-    /// Fails, with a specific message, for another format version, a truncated file, missing or
-    /// unknown tensors, tensors of another shape, numbers that are not finite, or a diagonal that
-    /// is not positive.
-    pub fn load_safetensors(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
-        Self::read(path.as_ref(), FileFormat::Safetensors, device)
-    }
-
-    /// Writes a `.bpk` file.
-    pub fn save_burnpack(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.write(path.as_ref(), FileFormat::Burnpack)
-    }
-
-    /// Reads a `.bpk` file onto `device`, with the same checks as
-    /// [`load_safetensors`](Self::load_safetensors).
-    pub fn load_burnpack(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
-        Self::read(path.as_ref(), FileFormat::Burnpack, device)
-    }
-
-    fn write(&self, path: &Path, format: FileFormat) -> Result<()> {
-        let name = self.kind().name();
-        let contents = Contents::new(name, &self.layout, &self.state).with(MEAN, self.mean());
-        let contents = match self.factors() {
-            Some(factors) => contents.with(FACTORS, factors),
-            None => contents,
-        };
-        contents.with(DIAGONAL, self.diagonal()).write(path, format)
-    }
-
-    fn read(path: &Path, format: FileFormat, device: &Device) -> Result<Self> {
-        Self::from_file(Saved::read(path, format, device)?)
     }
 
     pub(super) fn from_file(mut saved: Saved<'_>) -> Result<Self> {
@@ -448,17 +404,9 @@ impl FactorPosterior {
         let factors = saved.rows(FACTORS)?;
         saved.expect_empty()?;
         let layout = saved.layout();
-        let posterior = match kind {
-            FormKind::Covariance => Self::covariance(layout, mean, factors, diagonal),
-            FormKind::Precision => Self::precision(layout, mean, factors, diagonal),
-        };
+        let posterior = Self::new(kind, layout, mean, factors, diagonal);
         let posterior = posterior.map_err(|error| saved.damaged(error))?;
         Ok(posterior.with_state(saved.state()))
-    }
-
-    /// Fails with a readable difference if this posterior is over other parameters than `layout`.
-    pub fn expect_layout(&self, layout: &Layout) -> Result<()> {
-        super::expect_layout(layout, &self.layout)
     }
 
     /// The map from a Jacobian to roots of the covariance of its functions.
@@ -505,16 +453,8 @@ impl Posterior for FactorPosterior {
         Ok(self.mean())
     }
 
-    fn state(&self, _noise: Noise) -> Result<ModelState> {
-        Ok(self.state.clone())
-    }
-
     fn shared_state(&self) -> Option<ModelState> {
         Some(self.state.clone())
-    }
-
-    fn mean_state(&self) -> Result<ModelState> {
-        Ok(self.state.clone())
     }
 
     fn with_state(self, state: ModelState) -> Self {
@@ -522,13 +462,18 @@ impl Posterior for FactorPosterior {
         Self { state, ..self }
     }
 
-    /// Writes safetensors if the path ends in `.safetensors`, otherwise burnpack.
     fn save(&self, path: &Path) -> Result<()> {
-        self.write(path, FileFormat::of(path))
+        let name = self.kind().name();
+        let contents = Contents::new(name, &self.layout, &self.state).with(MEAN, self.mean());
+        let contents = match self.factors() {
+            Some(factors) => contents.with(FACTORS, factors),
+            None => contents,
+        };
+        contents.with(DIAGONAL, self.diagonal()).write(path)
     }
 
     fn load(path: &Path, device: &Device) -> Result<Self> {
-        Self::read(path, FileFormat::of(path), device)
+        Self::from_file(Saved::read(path, device)?)
     }
 }
 
@@ -537,53 +482,44 @@ fn constant<const R: usize>(value: Tensor<R>) -> Param<Tensor<R>> {
     Param::initialized(ParamId::new(), value.without_autodiff())
 }
 
-/// The tensors of either form.
-struct Values {
-    mean: Tensor<1>,
-    factors: Option<Tensor<2>>,
-    diagonal: Tensor<1>,
-}
-
-impl Values {
-    /// Checks that shapes fit the layout, numbers are finite and the diagonal is positive; zero
-    /// factors are dropped.
-    fn checked(self, layout: &Layout, diagonal_name: &str) -> Result<Self> {
-        let len = layout.len();
-        let factors = self.factors.filter(|factors| factors.dims()[0] > 0);
-        let lengths = [
-            ("mean", self.mean.dims()[0]),
-            (
-                "factors",
-                factors.as_ref().map_or(len, |factors| factors.dims()[1]),
-            ),
-            (diagonal_name, self.diagonal.dims()[0]),
-        ];
-        for (name, found) in lengths {
-            if found != len {
-                return Err(Error::layout(format!(
-                    "{name} has {found} numbers per row, but the layout has {len} weights"
-                )));
-            }
-        }
-        check_finite("mean", &self.mean, layout)?;
-        if let Some(factors) = &factors {
-            check_finite("factors", factors, layout)?;
-        }
-        check_finite(diagonal_name, &self.diagonal, layout)?;
-        if self.diagonal.clone().min().into_scalar::<f64>() <= 0.0 {
-            let diagonal = to_host(self.diagonal.clone());
-            let at = diagonal.iter().position(|&value| value <= 0.0);
-            let at = at.expect("the smallest is not above zero");
-            return Err(Error::numerical(format!(
-                "{diagonal_name} is {} at {}; it must be above zero",
-                diagonal[at],
-                layout.path_at(at).unwrap_or("?")
+fn check(
+    kind: FormKind,
+    layout: &Layout,
+    mean: &Tensor<1>,
+    factors: Option<&Tensor<2>>,
+    diagonal: &Tensor<1>,
+) -> Result<()> {
+    let diagonal_name = match kind {
+        FormKind::Covariance => "variance",
+        FormKind::Precision => "precision",
+    };
+    let len = layout.len();
+    let lengths = [
+        ("mean", mean.dims()[0]),
+        ("factors", factors.map_or(len, |factors| factors.dims()[1])),
+        (diagonal_name, diagonal.dims()[0]),
+    ];
+    for (name, found) in lengths {
+        if found != len {
+            return Err(Error::layout(format!(
+                "{name} has {found} numbers per row, but the layout has {len} weights"
             )));
         }
-        Ok(Self {
-            mean: self.mean,
-            factors,
-            diagonal: self.diagonal,
-        })
     }
+    check_finite("mean", mean, layout)?;
+    if let Some(factors) = factors {
+        check_finite("factors", factors, layout)?;
+    }
+    check_finite(diagonal_name, diagonal, layout)?;
+    if diagonal.clone().min().into_scalar::<f64>() > 0.0 {
+        return Ok(());
+    }
+    let diagonal = to_host(diagonal.clone());
+    let at = diagonal.iter().position(|&value| value <= 0.0);
+    let at = at.expect("the smallest is not above zero");
+    Err(Error::numerical(format!(
+        "{diagonal_name} is {} at {}; it must be above zero",
+        diagonal[at],
+        layout.path_at(at).unwrap_or("?")
+    )))
 }

@@ -71,18 +71,23 @@ pub trait Posterior: Clone + Debug + Send + Sync + 'static {
     /// The mean of the weights, `[D]`.
     fn mean_weights(&self) -> Result<Tensor<1>>;
 
-    /// The state of the model outside the layout that belongs to the draw with this noise.
+    /// The state that all draws share; `None` if the components of a mixture have states of their own.
+    fn shared_state(&self) -> Option<ModelState>;
+
+    /// The state of the model outside the layout that belongs to the draw with this noise; by default the shared one.
     ///
     /// # Errors
     ///
     /// If a component of a mixture cannot be read.
-    fn state(&self, noise: Noise) -> Result<ModelState>;
+    fn state(&self, noise: Noise) -> Result<ModelState> {
+        let _ = noise;
+        self.mean_state()
+    }
 
-    /// The state that all draws share; `None` if the components of a mixture have states of their own.
-    fn shared_state(&self) -> Option<ModelState>;
-
-    /// The state of the model at the mean: for a mixture, the average of those of its components.
-    fn mean_state(&self) -> Result<ModelState>;
+    /// The state of the model at the mean: for a mixture, the average of those of its components. By default the shared one.
+    fn mean_state(&self) -> Result<ModelState> {
+        Ok(self.shared_state().unwrap_or_default())
+    }
 
     /// The same distribution with this state of the model, for every component of a mixture.
     #[must_use]
@@ -127,10 +132,16 @@ pub trait Posterior: Clone + Debug + Send + Sync + 'static {
         Ok(self.layout().write(model, weights)?)
     }
 
-    /// Saves the posterior to `path`; an incomplete file never appears there.
+    /// Saves the posterior to `path`: as safetensors if it ends in `.safetensors`, otherwise as burnpack, and a mixture as a
+    /// folder. An incomplete file never appears there.
     fn save(&self, path: &Path) -> Result<()>;
 
     /// Loads a saved posterior onto `device`.
+    ///
+    /// # Errors
+    ///
+    /// With a specific message for another format version, a truncated or changed file, missing or unknown tensors, tensors of
+    /// another shape, numbers that are not finite, or a diagonal that is not positive.
     fn load(path: &Path, device: &Device) -> Result<Self>;
 }
 

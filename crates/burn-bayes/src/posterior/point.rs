@@ -7,7 +7,7 @@ use burn::module::{Module, ParamGroup};
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 
-use super::storage::{Contents, FileFormat, MEAN, Saved};
+use super::storage::{Contents, MEAN, Saved};
 use super::{ModelState, Posterior, Sampler, check_finite};
 use crate::error::{Error, Result};
 use crate::noise::Noise;
@@ -85,16 +85,8 @@ impl Posterior for PointPosterior {
         Ok(self.weights())
     }
 
-    fn state(&self, _noise: Noise) -> Result<ModelState> {
-        Ok(self.state.clone())
-    }
-
     fn shared_state(&self) -> Option<ModelState> {
         Some(self.state.clone())
-    }
-
-    fn mean_state(&self) -> Result<ModelState> {
-        Ok(self.state.clone())
     }
 
     fn with_state(self, state: ModelState) -> Self {
@@ -105,11 +97,11 @@ impl Posterior for PointPosterior {
     fn save(&self, path: &Path) -> Result<()> {
         Contents::new(FORM, &self.layout, &self.state)
             .with(MEAN, self.weights())
-            .write(path, FileFormat::of(path))
+            .write(path)
     }
 
     fn load(path: &Path, device: &Device) -> Result<Self> {
-        let mut saved = Saved::read(path, FileFormat::of(path), device)?;
+        let mut saved = Saved::read(path, device)?;
         saved.expect_form(&[FORM])?;
         let weights = saved.vector(MEAN)?;
         saved.expect_empty()?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 
-use super::storage::{Contents, FileFormat, Saved};
+use super::storage::{Contents, Saved};
 use super::{ModelState, Posterior, Sampler, check_finite};
 use crate::error::{Error, Result};
 use crate::noise::Noise;
@@ -112,16 +112,8 @@ impl Posterior for SamplePosterior {
         Ok(self.samples().mean_dim(0).squeeze_dim(0))
     }
 
-    fn state(&self, _noise: Noise) -> Result<ModelState> {
-        Ok(self.state.clone())
-    }
-
     fn shared_state(&self) -> Option<ModelState> {
         Some(self.state.clone())
-    }
-
-    fn mean_state(&self) -> Result<ModelState> {
-        Ok(self.state.clone())
     }
 
     fn with_state(self, state: ModelState) -> Self {
@@ -132,11 +124,11 @@ impl Posterior for SamplePosterior {
     fn save(&self, path: &Path) -> Result<()> {
         Contents::new(FORM, &self.layout, &self.state)
             .with(FORM, self.samples())
-            .write(path, FileFormat::of(path))
+            .write(path)
     }
 
     fn load(path: &Path, device: &Device) -> Result<Self> {
-        Self::from_file(Saved::read(path, FileFormat::of(path), device)?)
+        Self::from_file(Saved::read(path, device)?)
     }
 }
 

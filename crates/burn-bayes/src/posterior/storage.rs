@@ -40,21 +40,10 @@ pub(super) const CHECKSUM: &str = "checksum";
 pub(super) const NO_CHECKSUM: &str =
     "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// The two formats of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileFormat {
-    Safetensors,
-    Burnpack,
-}
-
-impl FileFormat {
-    /// Safetensors if the path ends in `.safetensors`, otherwise burnpack.
-    pub(super) fn of(path: &Path) -> Self {
-        match path.extension() {
-            Some(extension) if extension == "safetensors" => Self::Safetensors,
-            _ => Self::Burnpack,
-        }
-    }
+/// Whether a file is safetensors, or else burnpack.
+fn is_safetensors(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension == "safetensors")
 }
 
 /// The contents of a file.
@@ -86,10 +75,10 @@ impl Contents {
         self
     }
 
-    pub(super) fn write(self, path: &Path, format: FileFormat) -> Result<()> {
-        let bytes = match format {
-            FileFormat::Safetensors => self.to_safetensors(),
-            FileFormat::Burnpack => self.into_burnpack(),
+    pub(super) fn write(self, path: &Path) -> Result<()> {
+        let bytes = match is_safetensors(path) {
+            true => self.to_safetensors(),
+            false => self.into_burnpack(),
         };
         let mut bytes = bytes.map_err(|error| unwritable(path, error))?;
         seal(&mut bytes);
@@ -209,11 +198,11 @@ pub(super) struct Saved<'a> {
 impl<'a> Saved<'a> {
     /// Fails, with a specific message, for another format version, a truncated or changed file, or a tensor of
     /// another element type. Only files that were written without this library have no checksum.
-    pub(super) fn read(path: &'a Path, format: FileFormat, device: &Device) -> Result<Self> {
+    pub(super) fn read(path: &'a Path, device: &Device) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| unreadable(path, error))?;
-        let (mut metadata, mut tensors) = match format {
-            FileFormat::Safetensors => from_safetensors(path, &bytes)?,
-            FileFormat::Burnpack => from_burnpack(path, &bytes)?,
+        let (mut metadata, mut tensors) = match is_safetensors(path) {
+            true => from_safetensors(path, &bytes)?,
+            false => from_burnpack(path, &bytes)?,
         };
         let checksum = metadata.remove(CHECKSUM);
         let model = metadata.remove(MODEL);

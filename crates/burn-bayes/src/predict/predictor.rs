@@ -14,6 +14,7 @@ use super::statistics::refresh_running_statistics;
 use super::weighted_draws::WeightedDraws;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
+use crate::methods::checks::counts;
 use crate::noise::Noise;
 use crate::posterior::{FactorPosterior, Posterior, Sampler};
 
@@ -333,9 +334,7 @@ where
         batch: <M as InferenceStep>::Input,
         draws: usize,
     ) -> Result<<<M as InferenceStep>::Output as MixDraws>::Mixture> {
-        if draws == 0 {
-            return Err(Error::config("draws", "is 0; it must be at least 1"));
-        }
+        counts([("draws", draws)])?;
         if let Some(dropout) = &self.dropout {
             let batch = dropout.with_autodiff(batch);
             let step = |model: &M| InferenceStep::step(model, batch.clone());

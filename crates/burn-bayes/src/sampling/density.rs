@@ -47,12 +47,17 @@ pub fn batches_of_rows(rows: usize) -> impl Iterator<Item = Vec<usize>> {
     (0..batches).map(move |first| (first..rows).step_by(batches).collect())
 }
 
+/// At most so many of these rows, evenly from all.
+pub fn some_rows(rows: usize, most: usize) -> impl Iterator<Item = usize> {
+    (0..rows).step_by(rows.div_ceil(most).max(1))
+}
+
 /// The posterior over the weights of a model, in units of the prior's standard deviations, or of 1 where these are larger.
 ///
 /// Losses are compiled where that is possible. Otherwise a step is one pass of Burn's autodiff, with the model in inference
 /// mode either way.
 #[derive(Clone, Debug)]
-pub struct ModelDensity<M: Module + ExampleLoss> {
+pub(super) struct ModelDensity<M: Module + ExampleLoss> {
     layout: Arc<Layout>,
     losses: Arc<CapturedLoss<M, M::Input>>,
     batches: Vec<Batch<M::Input>>,
@@ -81,7 +86,12 @@ where
     /// # Errors
     ///
     /// If the group selects none, the prior does not fit, or a batch cannot be evaluated.
-    pub fn new(model: &M, group: &ParamGroup, prior: &Prior, batches: &[M::Input]) -> Result<Self> {
+    pub(super) fn new(
+        model: &M,
+        group: &ParamGroup,
+        prior: &Prior,
+        batches: &[M::Input],
+    ) -> Result<Self> {
         let layout = Arc::new(Layout::new(model, group)?);
         let prior = prior.resolve(&layout)?;
         let losses = |model: &M, batch| model.example_losses(batch);
@@ -117,7 +127,7 @@ where
     }
 
     /// The number of multiplications of a gradient; `None` if it is not compiled.
-    pub fn multiplications(&self) -> Option<u64> {
+    pub(super) fn multiplications(&self) -> Option<u64> {
         let batches = self.batches.iter().map(|batch| match batch {
             Batch::Compiled(batch) => Some(batch.multiplications()),
             Batch::Direct(_) => None,
@@ -126,7 +136,7 @@ where
     }
 
     /// Which weights they are.
-    pub fn layout(&self) -> &Arc<Layout> {
+    pub(super) fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
 
@@ -135,14 +145,14 @@ where
     /// # Errors
     ///
     /// If the model has others.
-    pub fn place_of(&self, model: &M) -> Result<Vec<f64>> {
+    pub(super) fn place_of(&self, model: &M) -> Result<Vec<f64>> {
         let weights = self.layout.flatten(model)?.without_autodiff().into_data();
         let weights = weights.iter::<f64>().zip(self.units.iter());
         Ok(weights.map(|(weight, unit)| weight / unit).collect())
     }
 
     /// The weights at a place.
-    pub fn weights_at(&self, place: &[f64]) -> Vec<f32> {
+    pub(super) fn weights_at(&self, place: &[f64]) -> Vec<f32> {
         scaled(place, &self.units).collect()
     }
 }

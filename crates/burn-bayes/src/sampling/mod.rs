@@ -21,6 +21,7 @@
 //!
 //! [`SamplingConfig::hmc`] is Hamiltonian Monte Carlo, the reference. Both sample from any [`LogDensity`].
 
+mod budget;
 mod chain;
 mod climb;
 mod density;
@@ -35,8 +36,12 @@ mod step_size;
 #[cfg(test)]
 mod testing;
 
+#[doc(hidden)]
+pub use budget::Budget;
 pub use chain::ChainSummary;
-pub use density::{LogDensity, ModelDensity, batches_of_rows};
+#[doc(hidden)]
+pub use density::some_rows;
+pub use density::{LogDensity, batches_of_rows};
 pub use hmc::HmcConfig;
 pub use mclmc::MclmcConfig;
 pub use run::Sampling;

@@ -25,7 +25,7 @@ pub struct Samples {
 }
 
 /// The medians of R̂ up to which draws are samples of the posterior, and approximately.
-const CONVERGED: f64 = 1.05;
+pub(super) const CONVERGED: f64 = 1.05;
 const APPROXIMATE: f64 = 1.2;
 
 /// R̂ of predictions across chains: near 1 if chains that started elsewhere predict the same.

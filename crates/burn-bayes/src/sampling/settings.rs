@@ -108,29 +108,6 @@ impl SamplingConfig {
             .with_draws(250)
     }
 
-    /// Chains that do not agree are lengthened by so many steps,
-    pub const LENGTHENED: u64 = 3250;
-    /// until the median of R̂ is at most this, ([`Agreement`](super::Agreement)),
-    pub const UNTIL_R_HAT: f64 = 1.05;
-    /// or until they took about so many seconds on two cores,
-    pub const SECONDS: f64 = 30.0;
-    /// and without a budget in seconds have at most so many steps.
-    pub const MOST_STEPS: u64 = 20_000;
-    /// The multiplications of a second.
-    const MULTIPLICATIONS: f64 = 6e9;
-
-    /// The multiplications of a budget in seconds, by default of 30. They stand for time so that what follows from them is the
-    /// same on every machine.
-    pub fn multiplications(budget: Option<f64>) -> f64 {
-        Self::MULTIPLICATIONS * budget.unwrap_or(Self::SECONDS)
-    }
-
-    /// The steps from which on chains are no longer lengthened, if a step of all of them has so many multiplications.
-    pub fn most_steps(budget: Option<f64>, of_step: f64) -> u64 {
-        let most = budget.map_or(Self::MOST_STEPS, |_| u64::MAX);
-        ((Self::multiplications(budget) / of_step) as u64).clamp(1, most)
-    }
-
     /// All steps of a chain: warm start, tuning and sampling.
     pub fn all_steps(&self) -> usize {
         self.warm_up_steps + self.tuning_steps + self.steps

@@ -1,13 +1,11 @@
 //! [`Auto`]: the method that suits a model and its data.
 
-use std::sync::Arc;
-
 use burn::config::Config;
 use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::train::InferenceStep;
 use burn_bayes_graph::Layout;
 
-use super::fit::{Fit, ROWS_AT_ONCE, constant_nll, first_precisions, shown};
+use super::fit::{Fit, PREDICTION_DRAWS, ROWS_AT_ONCE, beside_data, first_precisions, shown};
 use super::fitted::Fitted;
 use super::rows::Rows;
 use super::{Inputs, LOG_VARIANCE, Supervised};
@@ -18,13 +16,9 @@ use crate::methods::checks::{counts, positive};
 use crate::noise::Noise;
 use crate::posterior::{AnyPosterior, running};
 use crate::predict::Predictor;
-use crate::sampling::{Agreement, Sampling, SamplingConfig, batches_of_rows};
+use crate::sampling::{Agreement, Budget, Sampling, SamplingConfig, batches_of_rows, some_rows};
 use crate::verdict::{Reference, ValidationComparison, Verdict};
 
-/// Chains that would take so many times the budget are not begun.
-const MOST_BUDGETS: f64 = 2.0;
-/// Rows whose predictions are compared across chains.
-const MOST_COMPARED: usize = 200;
 /// The times that progress is shown.
 const SHOWN: u64 = 50;
 /// The precision of the prior over the logarithm of a variance: a deviation of ten, because nothing is known of the units.
@@ -94,42 +88,42 @@ impl Fit<Auto> {
         let model = model.train();
         let layout = Layout::new(&model, &self.config.group)?;
         let device = model.devices().into_iter().next().unwrap_or_default();
-        let rows = Rows::new(data, &device)?;
+        let rows = Rows::new(data.clone(), &device)?;
         let (held_out, training) = self.split(&rows)?;
-        let constant = constant_nll(&model.likelihood, &rows, [&training, &held_out]);
-        let most = MOST_BUDGETS * SamplingConfig::multiplications(budget);
-        let of_all = |of_step: f64| of_step * SamplingConfig::new().all_steps() as f64;
+        let budget = Budget::new(budget);
+        let steps = SamplingConfig::new().all_steps() as f64;
+        let is_allowed = |of_step: f64| budget.allows(steps * of_step);
         // Every weight has at least one multiplication with every row.
         let least = layout.len() as f64 * (training.len() * chains) as f64;
-        if of_all(least) <= most && !self.has_training_settings() && running(&model).is_none() {
-            let model = match self.learns_noise {
-                true => {
-                    let precisions = first_precisions(&model.likelihood, rows.select(&training).1)?;
-                    let starts = precisions.iter().map(|precision| -precision.ln());
-                    model.clone().with_noise_weights(starts.collect())
-                }
-                false => model.clone(),
+        if is_allowed(least) && !self.has_training_settings() && running(&model).is_none() {
+            let group = self.config.group.clone();
+            let (model, group, layout) = match self.learns_noise {
+                true => with_noise(&model, &layout, rows.select(&training).1)?,
+                false => (model.clone(), group, layout),
             };
-            let sampling = self.start(&model, &rows, &training)?;
+            let sampling = self.start(&model, (group, &layout), &rows, &training)?;
             let of_step = sampling.multiplications().map(|count| count as f64);
-            if let Some(of_step) = of_step.filter(|&of_step| of_all(of_step) <= most) {
-                let some = training.len().div_ceil(MOST_COMPARED);
-                let some: Vec<usize> = training.iter().copied().step_by(some.max(1)).collect();
-                let most = SamplingConfig::most_steps(budget, of_step);
-                let compared = rows.select(&some).0;
-                let (posterior, agreement) = self.sample(sampling, &model, &compared, most)?;
+            if let Some(of_step) = of_step.filter(|&of_step| is_allowed(of_step)) {
+                let some = some_rows(training.len(), Budget::COMPARED).map(|place| training[place]);
+                let compared = rows.select(&some.collect::<Vec<_>>()).0;
+                let goes_on = |sampling: &mut Sampling<_>, agreement: Option<Agreement>| {
+                    budget.lengthen(sampling, of_step, agreement.map(|found| found.median))
+                };
+                let (posterior, agreement) = self.sample(sampling, &model, &compared, goes_on)?;
                 let predictor = Predictor::restore(model, posterior)?;
-                let validation = validated(&predictor, &rows, &held_out)?;
                 let verdict = Verdict {
-                    validation: validation.map(|found| found.with_constant(constant)),
+                    validation: validated(&predictor, &rows, &held_out)?,
                     agreement,
                     ..Verdict::default()
                 };
-                return Ok((Fitted::new(predictor), verdict));
+                let fitted = Fitted::new(predictor);
+                let parts = [&*training, &held_out];
+                let verdict = beside_data(verdict, fitted.likelihood(), &rows, parts);
+                return Ok((fitted, verdict));
             }
         }
         let config = self.config.clone().map_method(|_| SlangConfig::new());
-        let (fitted, verdict) = self.with_config(config).run_rows(model, &rows)?;
+        let (fitted, verdict) = self.with_config(config).run(model, data)?;
         Ok((fitted.with_any_form(), verdict))
     }
 
@@ -150,6 +144,7 @@ impl Fit<Auto> {
     fn start<M, X, Y>(
         &self,
         model: &Supervised<M, X, Y>,
+        (group, layout): (ParamGroup, &Layout),
         rows: &Rows<(X, Y)>,
         training: &[usize],
     ) -> Result<Sampling<Supervised<M, X, Y>>>
@@ -158,10 +153,6 @@ impl Fit<Auto> {
         X: Inputs,
         Y: Targets,
     {
-        let group = match self.learns_noise {
-            true => with_noise(&self.config.group, model)?,
-            false => self.config.group.clone(),
-        };
         let config = SamplingConfig::new().with_seed(self.config.seed);
         let prior = self.config.prior.clone().unwrap_or(config.prior.clone());
         let noise = ParamGroup::from_path(LOG_VARIANCE);
@@ -169,11 +160,10 @@ impl Fit<Auto> {
             true => prior.with_group(noise, NOISE_PRIOR_PRECISION),
             false => prior,
         };
-        let layout = Arc::new(Layout::new(model, &group)?);
         let starts = Noise::new(self.config.seed).fold(STARTS);
         let models = (0..self.config.method.chains as u64).map(|chain| match chain {
             0 => Ok(model.clone()),
-            _ => reordered(model, &layout, starts.fold(chain)),
+            _ => reordered(model, layout, starts.fold(chain)),
         });
         let models = models.collect::<Result<Vec<_>>>()?;
         let batches = batches_of_rows(training.len()).map(|places| {
@@ -187,13 +177,13 @@ impl Fit<Auto> {
             .start(&models, &batches)
     }
 
-    /// The samples of chains, which are lengthened until they agree about these inputs or have the most steps.
+    /// The samples of chains, as long as these go on, and how well they agree about these inputs.
     fn sample<M, X, Y>(
         &self,
         mut sampling: Sampling<Supervised<M, X, Y>>,
         model: &Supervised<M, X, Y>,
         compared: &X,
-        most: u64,
+        goes_on: impl Fn(&mut Sampling<Supervised<M, X, Y>>, Option<Agreement>) -> bool,
     ) -> Result<(AnyPosterior, Option<Agreement>)>
     where
         M: Module + 'static,
@@ -214,29 +204,29 @@ impl Fit<Auto> {
             }
             let samples = sampling.samples();
             let agreement = samples.agreement(model, compared)?;
-            let is_reached =
-                agreement.is_none_or(|found| found.median <= SamplingConfig::UNTIL_R_HAT);
-            if is_reached || sampling.step() >= most {
+            if !goes_on(&mut sampling, agreement) {
                 if self.shows_progress {
                     shown("\n");
                 }
                 return Ok((samples.posterior()?.into(), agreement));
             }
-            sampling.lengthen(SamplingConfig::LENGTHENED);
         }
     }
 }
 
-/// The group and the noise.
-fn with_noise<M: Module>(group: &ParamGroup, model: &M) -> Result<ParamGroup> {
-    let all = Layout::new(model, &ParamGroup::all())?;
-    let selected = Layout::new(model, group)?;
-    if selected.entry(LOG_VARIANCE).is_some() {
-        return Ok(group.clone());
-    }
-    let paths = all.entries().iter().map(|entry| entry.path.clone());
-    let is_selected = |path: &String| path == LOG_VARIANCE || selected.entry(path).is_some();
-    Ok(ParamGroup::from_paths(paths.filter(is_selected).collect()))
+/// The model with the noise of these targets as weights beside those of the layout, with their group and layout.
+fn with_noise<M: Module, X: Inputs, Y: Targets>(
+    model: &Supervised<M, X, Y>,
+    layout: &Layout,
+    targets: Y,
+) -> Result<(Supervised<M, X, Y>, ParamGroup, Layout)> {
+    let precisions = first_precisions(&model.likelihood, targets)?;
+    let starts = precisions.iter().map(|precision| -precision.ln());
+    let model = model.clone().with_noise_weights(starts.collect());
+    let paths = layout.entries().iter().map(|entry| entry.path.clone());
+    let group = ParamGroup::from_paths(paths.chain([LOG_VARIANCE.to_owned()]).collect());
+    let layout = Layout::new(&model, &group)?;
+    Ok((model, group, layout))
 }
 
 /// The model with the weights of every parameter in another order.
@@ -268,7 +258,7 @@ where
     let mut comparison = ValidationComparison::new(0, Reference::FirstDraw);
     for some in held_out.chunks(ROWS_AT_ONCE) {
         let batch = rows.select(some);
-        let outputs = predictor.map_draws(super::PREDICTION_DRAWS, |model| {
+        let outputs = predictor.map_draws(PREDICTION_DRAWS, |model| {
             InferenceStep::step(model, batch.clone())
         })?;
         let first = outputs[0].clone();

@@ -12,6 +12,7 @@ use std::ops::ControlFlow;
 use burn::module::{Module, ModuleDisplay};
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::tensor::Tensor;
 use burn::train::InferenceStep;
 use burn_bayes_graph::ExampleBatch;
 
@@ -28,10 +29,10 @@ use crate::optimizer::FusedAdamConfig;
 use crate::posterior::{FactorPosterior, Posterior};
 use crate::prior::Prior;
 use crate::train::{Batches, Bayesian, EpochSummary, Gather, Trainer, TrainingObserver};
-use crate::verdict::Verdict;
+use crate::verdict::{FarScale, Verdict};
 
 /// Draws of the weights in a prediction of a [`Fitted`] model.
-pub const PREDICTION_DRAWS: usize = 100;
+pub(super) const PREDICTION_DRAWS: usize = 100;
 /// A training has at least so many epochs and steps unless it is set.
 const FEWEST_EPOCHS: usize = 100;
 const FEWEST_STEPS: usize = 3000;
@@ -153,7 +154,8 @@ impl<C> Fit<C> {
         }
     }
 
-    /// Learns the precision of Gaussian noise, of every target, from the rows that are held out.
+    /// Learns the precision of Gaussian noise, of every target: trainings from the rows that are held out, samples with the
+    /// weights.
     #[must_use]
     pub fn with_learned_noise(self) -> Self {
         Self {
@@ -191,18 +193,10 @@ impl<C> Fit<C> {
             let problem = format!("is {share}; it must be at least 0 and below 1");
             return Err(Error::config("held_out", problem));
         }
-        let held_out = match rows < FEWEST_ROWS {
+        Ok(match rows < FEWEST_ROWS {
             true => 0,
             false => (share * rows as f64) as usize,
-        };
-        if self.learns_noise && held_out < 2 {
-            let problem = format!(
-                "cannot be learned from {held_out} of {rows} rows; give its precision, 1/variance, in the likelihood, or \
-                 hold more rows out"
-            );
-            return Err(Error::config("noise", problem));
-        }
-        Ok(held_out)
+        })
     }
 }
 
@@ -227,33 +221,29 @@ impl<C: MethodConfig> Fit<C> {
         Y: Targets,
     {
         let device = model.devices().into_iter().next().unwrap_or_default();
-        self.run_rows(model, &Rows::new(data, &device)?)
-    }
-
-    /// The same with rows on the device of the model.
-    pub(super) fn run_rows<M, X, Y, A, P>(
-        &self,
-        model: Supervised<M, X, Y>,
-        rows: &Rows<(X, Y)>,
-    ) -> Result<(Fitted<M, X, Y, P>, Verdict)>
-    where
-        C: MethodConfig<Algorithm = A>,
-        A: Algorithm<Posterior = P, Signal: Gather<Supervised<M, X, Y>, A>>,
-        P: Posterior,
-        M: Module + ModuleDisplay + 'static,
-        X: Inputs,
-        Y: Targets,
-    {
+        let rows = &Rows::new(data, &device)?;
         let batch_size = self.batch_size.unwrap_or(BATCH_SIZE);
         counts([
             ("batch_size", batch_size),
             ("epochs", self.epochs.unwrap_or(1)),
         ])?;
         let (held_out, training) = self.split(rows)?;
-        let constant = constant_nll(&model.likelihood, rows, [&training, &held_out]);
-        let model = match self.learns_noise {
-            true => with_first_noise(model, rows.select(&held_out).1)?,
-            false => model,
+        let model = match (self.learns_noise, held_out.len()) {
+            (false, _) => model,
+            (true, found @ (0 | 1)) => {
+                let problem = format!(
+                    "cannot be learned from {found} of {} rows; give its precision, 1/variance, in the likelihood, or \
+                     hold more rows out",
+                    rows.count()
+                );
+                return Err(Error::config("noise", problem));
+            }
+            (true, _) => {
+                let targets = rows.select(&held_out).1;
+                let precisions = first_precisions(&model.likelihood, targets)?;
+                let likelihood = model.likelihood.clone();
+                model.with_likelihood(likelihood.with_noise_precisions(&precisions))
+            }
         };
         let mut config = self.config.clone();
         config.train_len = training.len();
@@ -281,9 +271,9 @@ impl<C: MethodConfig> Fit<C> {
         let run = trainer.run(&batches, &mut watched)?;
         watched.end_progress();
         let bayesian = run.trainer.into_model();
-        let mut verdict = run.verdict.unwrap_or_default();
-        let validation = verdict.validation.take();
-        verdict.validation = validation.map(|found| found.with_constant(constant));
+        let verdict = run.verdict.unwrap_or_default();
+        let parts = [&*training, &held_out];
+        let verdict = beside_data(verdict, &bayesian.template().likelihood, rows, parts);
         let verdict = with_kl_gap(&config, &bayesian, batches.epoch(epochs, 0), verdict)?;
         Ok((Fitted::new(bayesian.predictor()?), verdict))
     }
@@ -307,16 +297,6 @@ impl<C: MethodConfig> Fit<C> {
     }
 }
 
-/// The model with a first guess of the noise of these targets.
-fn with_first_noise<M, X, Y: Targets>(
-    model: Supervised<M, X, Y>,
-    targets: Y,
-) -> Result<Supervised<M, X, Y>> {
-    let precisions = first_precisions(&model.likelihood, targets)?;
-    let likelihood = model.likelihood.clone().with_noise_precisions(&precisions);
-    Ok(model.with_likelihood(likelihood))
-}
-
 /// First guesses of the noise precisions of these targets.
 pub(super) fn first_precisions<Y: Targets>(
     likelihood: &Likelihood,
@@ -327,13 +307,18 @@ pub(super) fn first_precisions<Y: Targets>(
     Ok(units.iter().map(|unit| FIRST_GUESS * unit).collect())
 }
 
-/// The mean negative log-likelihood of held-out numbers under Gaussians with the mean and variance of those of the training
-/// rows; `None` for other targets, without held-out rows, and if a target does not vary.
-pub(super) fn constant_nll<X: Inputs, Y: Targets>(
+/// The verdict with what the data say: a constant prediction beside that of numbers, and columns of a scale that the prior does
+/// not expect.
+pub(super) fn beside_data<X: Inputs, Y: Targets>(
+    mut verdict: Verdict,
     likelihood: &Likelihood,
     rows: &Rows<(X, Y)>,
     [training, held_out]: [&[usize]; 2],
-) -> Option<f64> {
+) -> Verdict {
+    let (inputs, targets) = rows.select(training);
+    let inputs = (&inputs as &dyn Any).downcast_ref::<Tensor<2>>();
+    let inputs = inputs.and_then(|inputs| FarScale::of("input", inputs));
+    verdict.far_scales.extend(inputs);
     let is_number = matches!(
         likelihood,
         Likelihood::Gaussian { .. }
@@ -341,11 +326,23 @@ pub(super) fn constant_nll<X: Inputs, Y: Targets>(
             | Likelihood::HeteroscedasticGaussian
             | Likelihood::GaussianMixture { .. }
     );
-    if !is_number || training.len() < 2 || held_out.is_empty() {
-        return None;
+    if is_number {
+        let targets = targets.columns(likelihood, 0);
+        verdict.far_scales.extend(FarScale::of("target", &targets));
+        if training.len() > 1 && !held_out.is_empty() {
+            let held_out = rows.select(held_out).1.columns(likelihood, 0);
+            let constant = constant_nll(targets, held_out);
+            verdict.validation = verdict
+                .validation
+                .map(|found| found.with_constant(constant));
+        }
     }
-    let targets = |places: &[usize]| rows.select(places).1.columns(likelihood, 0);
-    let (training, held_out) = (targets(training), targets(held_out));
+    verdict
+}
+
+/// The mean negative log-likelihood of held-out numbers under Gaussians with the mean and variance of those of the training
+/// rows; `None` if a target does not vary.
+fn constant_nll(training: Tensor<2>, held_out: Tensor<2>) -> Option<f64> {
     let mean = training.clone().mean_dim(0);
     let variance = training.var(0);
     let squares = (held_out - mean).square() / variance.clone();

@@ -298,8 +298,38 @@ fn targets_in_units_that_the_prior_does_not_expect_are_told() {
     for verdict in [sampled, trained] {
         assert!(verdict.is_unusable(), "{verdict}");
         let problem = verdict.to_string();
-        assert!(problem.contains("deviations near 1"), "{problem}");
+        assert!(problem.contains("worse than a constant"), "{problem}");
+        let cause = "likely cause: target column 0 (from 0) has mean 5";
+        assert!(problem.contains(cause), "{problem}");
+        assert!(!problem.contains("input column"), "{problem}");
     }
+}
+
+#[test]
+fn inputs_in_units_that_the_prior_does_not_expect_are_told() {
+    let (x, y) = curve();
+    for inputs in [x.clone() * 100.0 + 500.0, x.clone() * 1e-4] {
+        let model = || Supervised::new(Net::new(8, 1, false, 1), Net::forward, gaussian(25.0));
+        let data = || (inputs.clone(), y.clone());
+        let (_, sampled) = auto(0).run(model(), data()).unwrap();
+        let trained = Fit::new(VifaConfig::new()).with_progress(false);
+        let (_, trained) = trained.with_epochs(20).run(model(), data()).unwrap();
+        for verdict in [sampled, trained] {
+            let problem = verdict.to_string();
+            let cause = "likely cause: input column 0 (from 0) has mean";
+            assert!(problem.contains(cause), "{problem}");
+            assert!(!problem.contains("target column"), "{problem}");
+        }
+    }
+}
+
+#[test]
+fn noise_is_sampled_without_held_out_rows() {
+    let model = Supervised::new(Net::new(4, 1, false, 3), Net::forward, gaussian(1.0));
+    let fit = auto(0).with_held_out(0.0).with_learned_noise();
+    let (fitted, verdict) = fit.run(model, curve()).unwrap();
+    assert!(fitted.posterior().as_gaussian().is_none());
+    assert!(verdict.validation.is_none() && verdict.agreement.is_some());
 }
 
 #[test]

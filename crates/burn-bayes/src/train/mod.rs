@@ -32,8 +32,12 @@ mod staging;
 mod trainer;
 mod validation_check;
 
-pub use bayesian::{Bayesian, DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
-pub use compiled::{CompiledStep, Recordings, StepGradients};
+pub use bayesian::Bayesian;
+#[doc(hidden)]
+pub use bayesian::{DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
+#[doc(hidden)]
+pub use compiled::StepGradients;
+pub use compiled::{CompiledStep, Recordings};
 pub(crate) use draws::one_by_one;
 pub use example_loss::ExampleLoss;
 pub use gather::Gather;

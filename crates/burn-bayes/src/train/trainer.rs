@@ -4,28 +4,28 @@
 //! its state. This loop asks for every batch by epoch and number, so a training that goes on from a
 //! [`Checkpoint`], even in the middle of an epoch, ends in the same bits as one that was never interrupted.
 
+mod model;
+mod observer;
+
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param};
-use burn::optim::lr_scheduler::module_lr_scheduler::{ModuleLearningRate, ModuleLrScheduler};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::{GradientsAccumulator, GradientsParams, ModuleOptimizer};
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Tensor};
-use burn::train::{ClassificationOutput, RegressionOutput, TrainOutput, TrainStep};
+use burn::train::{TrainOutput, TrainStep};
 use burn_bayes_eval::Bounded;
 
-use super::bayesian::Bayesian;
-use super::compiled::{CompiledStep, Recordings, StepGradients};
-use super::draws::Outside;
-use super::gather::Gather;
-use super::gradient_check::first_non_finite;
-use super::loss_at_draws::loss_at_draws;
+pub use self::model::{BatchLoss, TrainerModel};
+pub use self::observer::{
+    Checkpoint, CheckpointTime, EpochSummary, TrainingEnd, TrainingObserver, Unobserved,
+};
+use super::compiled::{CompiledStep, Recordings};
 use crate::error::{Error, Result};
 use crate::kernels::host_scalar;
-use crate::likelihood::{LikelihoodOutput, MixDraws};
-use crate::methods::{Algorithm, checks};
+use crate::methods::checks;
 use crate::noise::Noise;
 use crate::predict::has_random_layers;
 use crate::verdict::Verdict;
@@ -41,270 +41,6 @@ pub trait Batches {
     /// The batches of an epoch (from 0), from number `first` (from 0) on: as many as
     /// [`per_epoch`](Self::per_epoch) says.
     fn epoch(&self, epoch: usize, first: usize) -> impl Iterator<Item = Self::Batch>;
-}
-
-/// The output of a training step, with the mean loss of its batch.
-pub trait BatchLoss {
-    /// The mean loss, `[1]`.
-    fn batch_loss(&self) -> Tensor<1>;
-
-    /// The number of rows over which it is the mean. If it is unknown, the default, all batches count alike in the
-    /// loss of an epoch.
-    fn batch_rows(&self) -> Option<usize> {
-        None
-    }
-}
-
-impl BatchLoss for ClassificationOutput {
-    fn batch_loss(&self) -> Tensor<1> {
-        self.loss.clone()
-    }
-
-    fn batch_rows(&self) -> Option<usize> {
-        Some(self.rows())
-    }
-}
-
-impl BatchLoss for RegressionOutput {
-    fn batch_loss(&self) -> Tensor<1> {
-        self.loss.clone()
-    }
-
-    fn batch_rows(&self) -> Option<usize> {
-        Some(self.rows())
-    }
-}
-
-impl BatchLoss for LikelihoodOutput {
-    fn batch_loss(&self) -> Tensor<1> {
-        self.loss.clone()
-    }
-
-    fn batch_rows(&self) -> Option<usize> {
-        Some(self.rows())
-    }
-}
-
-/// A model that a [`Trainer`] trains. For a plain model an empty `impl` is enough.
-pub trait TrainerModel: Module + TrainStep<Output: BatchLoss> {
-    /// The error that the training stopped on, if it did.
-    fn fault(&self) -> Option<Arc<Error>> {
-        None
-    }
-
-    /// The model in a training of this number of steps.
-    #[must_use]
-    fn with_length(self, steps: u64) -> Self {
-        let _ = steps;
-        self
-    }
-
-    /// N, if the model depends on it: the number of rows that an epoch should have.
-    fn train_len(&self) -> Option<usize> {
-        None
-    }
-
-    /// Whether a [`fault`](Self::fault) is left to the caller, as a trainer does while it runs, instead of a panic.
-    #[must_use]
-    fn with_faults_returned(self, is_on: bool) -> Self {
-        let _ = is_on;
-        self
-    }
-
-    /// Computes what [`step`](TrainStep::step) does, without its output and faster, until something other than its
-    /// optimiser changes the model. `None`, the default, if nothing does.
-    ///
-    /// A model that implements [`ExampleLoss`](super::ExampleLoss) has [`Recordings::step_of_losses`]; one that is wrapped
-    /// needs nothing.
-    fn compiled(&self, recordings: &Recordings) -> Option<CompiledStep<Self>> {
-        let _ = recordings;
-        None
-    }
-
-    /// Step number `step` (from 1) of the optimiser. The gradients that it gets are multiplied by `factor`.
-    ///
-    /// # Errors
-    ///
-    /// A gradient that is not finite.
-    fn optimized(
-        self,
-        step: u64,
-        optimizer: &mut ModuleOptimizer,
-        rate: ModuleLearningRate,
-        mut gradients: GradientsParams,
-        factor: f64,
-    ) -> Result<Self> {
-        if let Some(path) = first_non_finite(&self, &gradients) {
-            return Err(Error::non_finite(step, path));
-        }
-        let mut scaled = GradientsParams::new();
-        Outside::add(&self, factor, &mut gradients, &mut scaled);
-        Ok(self.optimize(optimizer, rate, scaled))
-    }
-
-    /// What is known about the fit at the end of a training, given some of its batches and the mean loss of its best
-    /// epoch. `None` for a plain model.
-    ///
-    /// # Errors
-    ///
-    /// If a draw fails.
-    fn verdict(
-        &self,
-        batches: &mut dyn Iterator<Item = Self::Input>,
-        in_best_epoch: f64,
-    ) -> Result<Option<Verdict>> {
-        let _ = (batches, in_best_epoch);
-        Ok(None)
-    }
-}
-
-impl<M, A> TrainerModel for Bayesian<M, A>
-where
-    M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws + BatchLoss> + 'static,
-    A: Algorithm<Signal: Gather<M, A>>,
-{
-    fn fault(&self) -> Option<Arc<Error>> {
-        Bayesian::fault(self)
-    }
-
-    fn with_length(self, steps: u64) -> Self {
-        Bayesian::with_length(self, steps)
-    }
-
-    fn train_len(&self) -> Option<usize> {
-        Some(self.algorithm().setup().train_len)
-    }
-
-    fn with_faults_returned(self, is_on: bool) -> Self {
-        Bayesian::with_faults_returned(self, is_on)
-    }
-
-    fn compiled(&self, _recordings: &Recordings) -> Option<CompiledStep<Self>> {
-        self.validation_check().end();
-        self.clock().check_record().ok()?;
-        let compute = A::Signal::compiled(self)?;
-        Some(Box::new(move |bayesian, item| {
-            if bayesian.self_check().is_step_due() {
-                return Ok(None);
-            }
-            compute(bayesian, item).or_else(|error| {
-                bayesian.stop(error);
-                Ok(Some(StepGradients::default()))
-            })
-        }))
-    }
-
-    fn optimized(
-        self,
-        _step: u64,
-        optimizer: &mut ModuleOptimizer,
-        rate: ModuleLearningRate,
-        gradients: GradientsParams,
-        factor: f64,
-    ) -> Result<Self> {
-        Ok(self.optimize_scaled(optimizer, rate, gradients, factor))
-    }
-
-    fn verdict(
-        &self,
-        batches: &mut dyn Iterator<Item = <M as TrainStep>::Input>,
-        in_best_epoch: f64,
-    ) -> Result<Option<Verdict>> {
-        let verdict = Bayesian::verdict(self);
-        Ok(Some(match loss_at_draws(self, batches, in_best_epoch)? {
-            Some(draws) => verdict.with_draws(draws),
-            None => verdict,
-        }))
-    }
-}
-
-/// Watches a training, and may end it.
-pub trait TrainingObserver<L> {
-    /// The error of the observer's own actions.
-    type Error: From<Error>;
-
-    /// Called after every epoch with the model as it is; `Break` ends the training.
-    fn epoch(&mut self, summary: &EpochSummary, model: &L) -> Result<ControlFlow<()>, Self::Error> {
-        let _ = (summary, model);
-        Ok(ControlFlow::Continue(()))
-    }
-
-    /// Called after every epoch that does not end the training: the model to go on with, which is part of the
-    /// checkpoint of this epoch.
-    fn adjusted(&mut self, summary: &EpochSummary, model: L) -> Result<L, Self::Error> {
-        let _ = summary;
-        Ok(model)
-    }
-
-    /// Asked before every step whether to interrupt the training.
-    fn interrupts(&self) -> bool {
-        false
-    }
-
-    /// Called when a checkpoint can be saved; `checkpoint` makes one.
-    fn checkpoint(
-        &mut self,
-        when: CheckpointTime,
-        checkpoint: &dyn Fn() -> Result<Checkpoint>,
-    ) -> Result<(), Self::Error> {
-        let _ = (when, checkpoint);
-        Ok(())
-    }
-}
-
-/// An observer that does nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct Unobserved;
-
-impl<L> TrainingObserver<L> for Unobserved {
-    type Error = Error;
-}
-
-/// When a checkpoint can be saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CheckpointTime {
-    /// After this many epochs.
-    Epoch(usize),
-    /// The training is interrupted.
-    Interruption,
-}
-
-/// The result of an epoch.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct EpochSummary {
-    /// The epoch, from 1.
-    pub epoch: usize,
-    /// The mean loss over the rows of all batches.
-    pub loss: f64,
-}
-
-/// How a training ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrainingEnd {
-    /// All epochs were made.
-    Finished,
-    /// The observer ended it after an epoch.
-    Stopped,
-    /// The observer interrupted it.
-    Interrupted,
-}
-
-/// The state of a training between two steps, without the batches.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Checkpoint {
-    /// Optimiser steps made.
-    pub step: u64,
-    /// The sum of the losses of the epoch's rows so far.
-    pub loss_sum: f32,
-    /// The number of these rows, or of the batches if their rows are unknown.
-    pub rows: u64,
-    /// The mean loss of the best epoch so far.
-    pub in_best_epoch: Option<f64>,
-    /// The record of the model.
-    pub model: Vec<u8>,
-    /// The record of the optimiser.
-    pub optimizer: Vec<u8>,
 }
 
 /// A model in training.

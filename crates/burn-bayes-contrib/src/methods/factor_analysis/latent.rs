@@ -78,10 +78,3 @@ pub(super) fn blend(share: f64, old: &SquareMatrix, new: &SquareMatrix) -> Squar
     let value = |i, j| (1.0 - share) * old.get(i, j) + share * new.get(i, j);
     SquareMatrix::from_fn(old.size(), value)
 }
-
-/// L⁻¹ of H = L Lᵀ.
-pub(super) fn inverse_root(moment: &SquareMatrix) -> Result<SquareMatrix, AlgebraError> {
-    let mut inverse = SquareMatrix::identity(moment.size()).into_row_major();
-    Cholesky::with_floor(moment)?.solve_lower(&mut inverse)?;
-    SquareMatrix::from_row_major(moment.size(), inverse)
-}

@@ -9,7 +9,7 @@ use burn_bayes_kernels::{
 
 use super::estimate::FactorEstimate;
 use super::gradient;
-use super::latent::{FactorRule, Latent, blend, expanded_mean, inverse_root, outer, sum};
+use super::latent::{FactorRule, Latent, blend, expanded_mean, outer, sum};
 use super::{FLOOR, START_SHARE};
 
 /// Each of the first EAGER·K vectors is a block of its own; from then on, K vectors are a block.
@@ -198,7 +198,7 @@ impl OnlineFactorAnalysis {
         }
         self.held = 0;
         let combination = combination.concat();
-        let lower = inverse_root(&self.total)?;
+        let lower = Cholesky::with_floor(&self.total)?.inverse_lower();
         if expanded {
             self.fold(&combined(&lower, &combination), terms);
             self.total = SquareMatrix::identity(rank);

@@ -6,7 +6,7 @@ use burn_bayes_eval::Bounded;
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
 use crate::kernels::PrecisionUpdate;
-use crate::methods::algorithm::Update;
+use crate::methods::proposal::Update;
 
 /// A natural-gradient step.
 #[derive(Clone, Debug)]

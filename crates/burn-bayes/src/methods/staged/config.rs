@@ -7,10 +7,11 @@ use burn::module::Module;
 use super::{Settings, Staged};
 use crate::error::Result;
 use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::methods::algorithm::Setup;
 use crate::methods::average::{Average, Averaging};
+use crate::methods::method_config::{LearningRates, MethodConfig};
 use crate::methods::method_state::{Learns, MethodState, StagedConfig, Start};
-use crate::methods::settings::{BayesianConfig, LearningRates, MethodConfig};
+use crate::methods::settings::BayesianConfig;
+use crate::methods::setup::Setup;
 use crate::methods::stages::{StageSettings, Stages};
 use crate::methods::start::{buffer, trained};
 

@@ -4,8 +4,9 @@ use burn::optim::GradientsParams;
 
 use super::{Staged, StagedUpdate};
 use crate::error::Result;
-use crate::methods::algorithm::{GradientPieces, Proposal, Stage, Update};
+use crate::methods::algorithm::Stage;
 use crate::methods::method_state::{Gradients, Learns, MethodState};
+use crate::methods::proposal::{GradientPieces, Proposal, Update};
 use crate::methods::stages::StageSignal;
 
 impl<S: MethodState> Staged<S> {

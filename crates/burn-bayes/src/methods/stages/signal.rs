@@ -9,9 +9,11 @@ use super::{FAST_STEPS, GROWTHS, SCALE_RATE, Stages, expanded};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::kernels::statistics::column_dot;
-use crate::methods::algorithm::{Proposal, Setup, Stage};
+use crate::methods::algorithm::Stage;
 use crate::methods::function_terms::FunctionTerms;
 use crate::methods::method_state::{Context, take_sum};
+use crate::methods::proposal::Proposal;
+use crate::methods::setup::Setup;
 use crate::methods::start::updated;
 
 /// What the first two stages learn from the gradients of a step.

@@ -9,10 +9,10 @@ use super::VifaState;
 use crate::error::{Error, Result};
 use crate::kernels::FactorUnits;
 use crate::memory::{MemoryPlan, OptimizerMemory};
-use crate::methods::algorithm::purpose;
 use crate::methods::checks::{counts, positive};
+use crate::methods::method_config::{DefaultDraws, LearningRates};
 use crate::methods::method_state::{StagedConfig, Start};
-use crate::methods::settings::{DefaultDraws, LearningRates};
+use crate::methods::setup::purpose;
 use crate::methods::start::{InitialDeviation, orthogonal_rows, trained};
 
 /// Settings of VIFA.
