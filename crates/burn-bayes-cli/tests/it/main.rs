@@ -23,6 +23,7 @@ mod signals;
 mod tables;
 mod target_scale;
 mod threads;
+mod traps;
 #[cfg(unix)]
 mod unwritable;
 mod workplace;
