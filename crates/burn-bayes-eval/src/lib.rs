@@ -13,6 +13,7 @@
 //! | How can a trained model be recalibrated? | [`Temperature`], [`DrawTemperature`], for regression [`VarianceScaling`] |
 //! | How uncertain is the prediction for a row, and why? | [`predictive_entropy`], [`mutual_information`], [`model_disagreement`], … |
 //! | What is gained by referring uncertain rows (abstention)? | [`referral_table`], [`RiskCoverage`], for regression [`ause`], with a guarantee [`SelectiveBounds`] |
+//! | Which decision costs least? | [`DecisionCosts`] |
 //! | Does a score separate known from unknown inputs? | [`auroc`], [`average_precision`], [`false_positive_rate_at`]; scores behind one interface, [`UnusualScore`]: [`DrawScore`], [`LogitScore`], [`MahalanobisDistance`], [`NearestFeatures`] |
 //! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`winkler_scores`], of several targets [`JointDraws`] |
 //! | How good are predicted counts? | [`CountMixture`], [`log_probabilities`], [`poisson_deviances`], [`randomised_pit_values`] |
@@ -105,9 +106,9 @@ pub use regression::{
     mixture_nll, quantiles, rmse, winkler_scores,
 };
 pub use selective::{
-    BoundedPoint, OperatingPoint, ReferralRow, ReferralScore, RiskCoverage, RiskCoveragePoint,
-    SelectedRow, Selection, SelectiveBounds, SparsificationError, ause, referral_scores,
-    referral_table, referral_table_of_class,
+    Action, BoundedPoint, CostedAction, DecisionCosts, OperatingPoint, ReferralRow, ReferralScore,
+    RiskCoverage, RiskCoveragePoint, SelectedRow, Selection, SelectiveBounds, SparsificationError,
+    ause, referral_scores, referral_table, referral_table_of_class,
 };
 pub use streaming::{
     BoundedAuroc, ClassificationScores, ClassificationTotals, PatchTotals, RankingTotals,

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::files::{at, make_folder};
 use burn_bayes_tabular::new_rows::{Evaluation, KnownRows};
+use burn_bayes_tabular::predict::CostRule;
 use burn_bayes_tabular::run::RunFolder;
 use burn_bayes_tabular::scores::{ConformalScores, Scores};
-use burn_bayes_tabular::settings::{DeviceName, Words, refused};
+use burn_bayes_tabular::settings::{DeviceName, Pairs, Words, refused};
 use clap::{ArgAction, Args};
 
 use super::OutputFlags;
@@ -26,9 +27,12 @@ pub(crate) struct Arguments {
     /// Number of weight draws, not with --conformal [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
-    /// Positive class of F1, for two classes [default: as in the fit]
+    /// Positive class of F1 and --cost, for two classes [default: as in the fit]
     #[arg(long, value_name = "CLASS")]
     positive: Option<String>,
+    /// Also score the decisions between two classes by their costs, as fp=1,fn=20,abstain=0.5; see predict --cost
+    #[arg(long, value_name = "NAME=COST,...")]
+    cost: Option<Pairs>,
     /// Also score the rows by the values of these columns, separated by commas: by category, or by quartile of a
     /// number
     #[arg(long, value_name = "COLUMNS", action = ArgAction::Append)]
@@ -65,6 +69,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .as_ref()
         .or(run.config.data.positive.as_ref());
     let positive = run.model.target().positive(asked.map(String::as_str))?;
+    let costs = arguments.cost.as_ref();
+    let costs = costs.map(|costs| CostRule::of(costs, run.model.target(), positive));
+    let costs = costs.transpose()?;
     let by = arguments
         .by
         .iter()
@@ -97,6 +104,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(request) = &conformal {
         evaluation = evaluation.with_conformal(&run, &folder, request, arguments.draws)?;
     }
+    if let Some(costs) = &costs {
+        evaluation = evaluation.with_costs(costs)?;
+    }
     if let Some(page) = page {
         evaluation.report(&run, &folder, &command_line(), &page)?;
     }
@@ -117,6 +127,9 @@ fn show(evaluation: &Evaluation) -> Result<()> {
     for by in &evaluation.by {
         print_table(&by.table())?;
         by.notes().into_iter().try_for_each(print)?;
+    }
+    if let Some(costs) = &evaluation.costs {
+        print_table(&costs.table())?;
     }
     evaluation.conformal.iter().try_for_each(show_conformal)
 }

@@ -1,16 +1,19 @@
-//! `predict`: predicts the rows of a file by a run.
+//! `predict`: predicts rows by a run: those of a file, or rows that are given one at a time.
 
-use std::io;
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use burn_bayes_data::FarValues;
 use burn_bayes_tabular::Result;
+use burn_bayes_tabular::error::TabularError;
 use burn_bayes_tabular::files::{Output, at};
 use burn_bayes_tabular::new_rows::{BadRowsName, Decision, PredictionRequest, RowPredictor};
-use burn_bayes_tabular::predict::PredictionTable;
+use burn_bayes_tabular::predict::{PredictionTable, SampleTable};
 use burn_bayes_tabular::run::RunFolder;
-use burn_bayes_tabular::settings::{DeviceName, Words, refused};
-use clap::Args;
+use burn_bayes_tabular::settings::{DeviceName, Pairs, Words, refused};
+use clap::{ArgAction, Args};
+use serde_json::{Map, Value, json};
 
 use crate::console::{RowCounter, tell, warn};
 use crate::settings::{ConformalFlags, FileFlags, choice};
@@ -20,8 +23,20 @@ use crate::settings::{ConformalFlags, FileFlags, choice};
 pub(crate) struct Arguments {
     /// Folder of a finished fit
     run: PathBuf,
-    /// File of rows; columns that are neither features nor named by --keep are skipped
-    rows: PathBuf,
+    /// File of rows, or - for the standard input; columns that are neither features nor named by --keep are skipped
+    #[arg(required_unless_present_any = ["row", "json_lines"])]
+    rows: Option<PathBuf>,
+    /// Predict this row instead of a file, as age=60,crp=12; features without a value are missing
+    #[arg(
+        long,
+        value_name = "COLUMN=VALUE,...",
+        action = ArgAction::Append,
+        conflicts_with_all = ["rows", "json_lines", "bad_rows"]
+    )]
+    row: Vec<Pairs>,
+    /// Predict the JSON objects on the lines of the standard input, each with a line of output as soon as it is read
+    #[arg(long, conflicts_with_all = ["rows", "output", "json", "bad_rows", "draws_file"])]
+    json_lines: bool,
     /// Output file [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -40,6 +55,22 @@ pub(crate) struct Arguments {
     /// Quantiles of numbers or counts, separated by commas [default: 0.05,0.5,0.95]
     #[arg(long, value_delimiter = ',')]
     quantiles: Option<Vec<f64>>,
+    /// Also write samples of numbers or counts with their noise, a line per row and a column per weight draw
+    #[arg(long, value_name = "FILE")]
+    draws_file: Option<PathBuf>,
+    /// Also write this number of most probable classes, with their probabilities
+    #[arg(long, value_name = "K")]
+    top: Option<usize>,
+    /// Also name the columns of each row that are far from the training rows
+    #[arg(long)]
+    mark_far: bool,
+    /// Also decide between two classes by the costs of a false positive and a false negative, and perhaps of abstaining,
+    /// as fp=1,fn=20,abstain=0.5
+    #[arg(long, value_name = "NAME=COST,...")]
+    cost: Option<Pairs>,
+    /// Positive class of --cost [default: as in the fit]
+    #[arg(long, value_name = "CLASS", requires = "cost")]
+    positive: Option<String>,
     /// Uncertainty score for abstaining [default: entropy for classes, std for numbers]
     #[arg(long)]
     score: Option<String>,
@@ -77,7 +108,11 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = RunFolder::open(&arguments.run)?;
-    let run = super::loaded(&folder, arguments.device)?;
+    let mut run = super::loaded(&folder, arguments.device)?;
+    if arguments.json_lines {
+        let draws = run.draws(arguments.draws)?;
+        run = run.with_drawn_networks(draws)?;
+    }
     let request = arguments.request();
     let predictor = RowPredictor::new(&folder, &run, &request)?;
     if let Some(decision) = &predictor.decision {
@@ -86,15 +121,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(conformal) = &predictor.conformal {
         tell(conformal.guarantee());
     }
-    expect_another(arguments, &folder)?;
-    let mut pieces = predictor.open(&arguments.rows)?;
-    let mut sheet = Sheet {
-        output: Output::new(arguments.output.as_deref())?,
-        json: arguments.json,
-        has_header: false,
-    };
-    // Rows on standard output are progress enough.
-    let mut progress = arguments.output.as_ref().map(|_| RowCounter::new());
+    expect_others(arguments, &folder)?;
+    let sheet = Sheet::new(arguments)?;
+    match &arguments.rows {
+        Some(rows) => predict_file(&predictor, rows, sheet, arguments.output.is_some()),
+        None if arguments.json_lines => answer_lines(&predictor, sheet),
+        None => predict_given(&predictor, &arguments.row, sheet),
+    }
+}
+
+/// Predicts the rows of a file, and shows their number if they are not shown themselves.
+fn predict_file(
+    predictor: &RowPredictor<'_>,
+    rows: &Path,
+    mut sheet: Sheet,
+    counts: bool,
+) -> Result<()> {
+    let mut pieces = predictor.open(rows)?;
+    let mut progress = counts.then(RowCounter::new);
     let (mut read, mut left_out) = (0, 0);
     let mut far: Vec<FarValues> = Vec::new();
     while let Some(piece) = pieces.next_piece()? {
@@ -104,7 +148,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 None => far.push(found),
             }
         }
-        sheet.write(&piece.table)?;
+        sheet.write(&piece.table, piece.samples.as_ref())?;
         read += piece.rows;
         left_out += piece.left_out;
         if let Some(progress) = &mut progress {
@@ -117,7 +161,52 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         ));
     }
     far.iter().for_each(warn);
-    sheet.output.finish()
+    sheet.finish()
+}
+
+/// Predicts the rows on the command line.
+fn predict_given(predictor: &RowPredictor<'_>, rows: &[Pairs], mut sheet: Sheet) -> Result<()> {
+    let mut given = predictor.given();
+    for Pairs(pairs) in rows {
+        let pairs = pairs.iter();
+        let row = pairs.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+        let found = given.predict(&row.collect()).map_err(|error| match error {
+            TabularError::Data(problem) => refused("row", problem),
+            other => other,
+        })?;
+        found.far.values().for_each(warn);
+        sheet.write(&found.table, found.samples.as_ref())?;
+    }
+    sheet.finish()
+}
+
+/// Answers every line of the standard input with a line, until it ends. Only an error of the system ends it earlier.
+fn answer_lines(predictor: &RowPredictor<'_>, mut sheet: Sheet) -> Result<()> {
+    let mut given = predictor.given();
+    let mut input = io::stdin().lock();
+    let (mut line, mut known_far) = (Vec::new(), BTreeSet::new());
+    while input.read_until(b'\n', &mut line)? > 0 {
+        if !line.trim_ascii().is_empty() {
+            let row = serde_json::from_slice::<Map<String, Value>>(&line);
+            let row = row.map_err(|error| {
+                let cure = "write one object with the values of a row by column, as {\"age\": 60}";
+                TabularError::Data(format!("{error}; {cure}"))
+            });
+            match row.and_then(|row| given.predict(&row)) {
+                Ok(found) => {
+                    let far = found.far.into_iter();
+                    far.filter(|(column, _)| known_far.insert(column.clone()))
+                        .for_each(|(_, warning)| warn(warning));
+                    sheet.write(&found.table, None)?;
+                }
+                Err(error @ TabularError::System(_)) => return Err(error),
+                Err(error) => sheet.answer(&json!({ "problem": error.to_string() }))?,
+            }
+            sheet.flush()?;
+        }
+        line.clear();
+    }
+    sheet.finish()
 }
 
 impl Arguments {
@@ -134,6 +223,11 @@ impl Arguments {
             tolerance: self.tolerance,
             confidence: self.confidence,
             conformal: self.conformal.request(),
+            cost: self.cost.clone(),
+            positive: self.positive.clone(),
+            top: self.top,
+            samples: self.draws_file.is_some(),
+            mark_far: self.mark_far,
             file: self.file.format(),
         }
     }
@@ -164,45 +258,111 @@ fn tell_promise(decision: &Decision, confidence: f64) {
 /// The output and its format.
 struct Sheet {
     output: Output,
-    json: bool,
-    has_header: bool,
+    format: Format,
+    is_begun: bool,
+    samples: Option<Output>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Csv,
+    Objects,
+    /// A line for each column.
+    Lines,
 }
 
 impl Sheet {
-    fn write(&mut self, table: &PredictionTable) -> Result<()> {
+    fn new(arguments: &Arguments) -> Result<Self> {
+        let is_for_people = arguments.rows.is_none() && arguments.output.is_none();
+        let samples = arguments.draws_file.as_deref();
+        Ok(Self {
+            output: Output::new(arguments.output.as_deref())?,
+            format: match arguments.json || arguments.json_lines {
+                true => Format::Objects,
+                false if is_for_people => Format::Lines,
+                false => Format::Csv,
+            },
+            is_begun: false,
+            samples: samples.map(|path| Output::new(Some(path))).transpose()?,
+        })
+    }
+
+    fn write(&mut self, table: &PredictionTable, samples: Option<&SampleTable>) -> Result<()> {
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
         let path = self.output.path().to_path_buf();
-        let written = match self.json {
-            true => table.write_objects(&mut self.output),
-            false => self.write_csv(table),
+        let output = &mut self.output;
+        let written = match self.format {
+            Format::Objects => table.write_objects(output),
+            Format::Lines => table.write_lines(is_first, output),
+            Format::Csv => write_csv(output, |writer| {
+                if is_first {
+                    table.write_header(writer)?;
+                }
+                table.write_rows(writer)
+            }),
         };
+        written.map_err(at(&path))?;
+        let (Some(output), Some(samples)) = (&mut self.samples, samples) else {
+            return Ok(());
+        };
+        let path = output.path().to_path_buf();
+        let written = write_csv(output, |writer| {
+            if is_first {
+                samples.write_header(writer)?;
+            }
+            samples.write_rows(writer)
+        });
         written.map_err(at(&path))
     }
 
-    fn write_csv(&mut self, table: &PredictionTable) -> io::Result<()> {
-        let mut writer = csv::Writer::from_writer(&mut self.output);
-        if !std::mem::replace(&mut self.has_header, true) {
-            table.write_header(&mut writer)?;
-        }
-        table.write_rows(&mut writer)?;
-        writer.flush()
+    /// Writes a line of JSON.
+    fn answer(&mut self, line: &Value) -> Result<()> {
+        let path = self.output.path().to_path_buf();
+        writeln!(self.output, "{line}").map_err(at(&path))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let path = self.output.path().to_path_buf();
+        self.output.flush().map_err(at(&path))
+    }
+
+    fn finish(self) -> Result<()> {
+        self.output.finish()?;
+        self.samples.map_or(Ok(()), Output::finish)
     }
 }
 
-/// Refuses an output file that is also an input.
-fn expect_another(arguments: &Arguments, folder: &RunFolder) -> Result<()> {
-    let Some(output) = &arguments.output else {
-        return Ok(());
+fn write_csv(
+    output: &mut Output,
+    write: impl FnOnce(&mut csv::Writer<&mut Output>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(output);
+    write(&mut writer)?;
+    writer.flush()
+}
+
+/// Refuses an output file that is also an input, or the other output.
+fn expect_others(arguments: &Arguments, folder: &RunFolder) -> Result<()> {
+    let is_same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
+        (Ok(found), Ok(known)) => found == known && one.is_file(),
+        _ => one == other,
     };
-    let is_output = |path: &Path| match (path.canonicalize(), output.canonicalize()) {
-        (Ok(path), Ok(output)) => path == output && output.is_file(),
-        _ => false,
-    };
-    if is_output(&arguments.rows) || folder.files().iter().any(|file| is_output(file)) {
-        let problem = format!(
-            "is {}, which would be overwritten; name another file",
-            output.display()
-        );
-        return Err(refused("output", problem));
+    let files = folder.files();
+    let outputs = [
+        ("output", arguments.output.as_deref()),
+        ("draws-file", arguments.draws_file.as_deref()),
+    ];
+    for (option, output) in outputs {
+        let Some(output) = output else { continue };
+        let other = arguments.output.iter().filter(|_| option != "output");
+        let mut others = arguments.rows.iter().chain(&files).chain(other);
+        if others.any(|file| is_same(output, file)) {
+            let problem = format!(
+                "is {}, which would be overwritten; name another file",
+                output.display()
+            );
+            return Err(refused(option, problem));
+        }
     }
     Ok(())
 }

@@ -12,7 +12,15 @@ fn outputs(place: &Workplace, chapter: &str) -> Vec<String> {
     let commands = chapter
         .lines()
         .filter_map(|line| line.strip_prefix("burn-bayes "));
-    commands.map(|command| place.output(command)).collect()
+    let output = |command: &str| match command.split_once(" < ") {
+        Some((command, input)) => {
+            let mut command = place.burn_bayes(command);
+            let output = command.write_stdin(place.read(input)).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        }
+        None => place.output(command),
+    };
+    commands.map(output).collect()
 }
 
 /// A column of a file without commas in its cells.
@@ -81,9 +89,28 @@ fn a_first_fit_knows_what_it_does_not_know() {
 #[test]
 fn decisions_keep_their_promise() {
     let place = Workplace::new();
+    place.write("patients.jsonl", include_str!("patients.jsonl"));
     let outputs = outputs(&place, DECISION);
-    let [.., by_group, learned, _, covered, by_sex, by_class] = outputs.as_slice() else {
-        panic!("twelve commands");
+    let [
+        _,
+        _,
+        _,
+        _,
+        _,
+        row,
+        lines,
+        _,
+        costs,
+        _,
+        by_group,
+        learned,
+        _,
+        covered,
+        by_sex,
+        by_class,
+    ] = outputs.as_slice()
+    else {
+        panic!("sixteen commands");
     };
     let chapter = include_str!("../../../../book/src/csv-to-decision.md");
     for line in learned.lines().skip(1).take(4) {
@@ -104,6 +131,13 @@ fn decisions_keep_their_promise() {
     ] {
         assert!(page.contains(part), "{part}");
     }
+    assert!(row.contains("\nlabel: yes\n"), "{row}");
+    let lines: Vec<&str> = lines.lines().collect();
+    assert!(lines[..2].iter().all(|line| line.contains("\"p_yes\":")));
+    assert!(lines[2].contains("did you mean"), "{lines:?}");
+    let decided = column(&place, "costs.csv", "decision");
+    assert!(decided.iter().any(|decision| decision == "abstain"));
+    assert!(costs.contains("always yes"), "{costs}");
     assert!(by_sex.contains("in each group of `sex`"), "{by_sex}");
     assert!(by_class.contains("by true class:"), "{by_class}");
     assert!(by_group.contains("logistic regression"), "{by_group}");

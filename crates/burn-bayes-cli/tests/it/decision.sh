@@ -17,6 +17,19 @@ burn-bayes fit --data known.csv --target ill --task classification --method mclm
 burn-bayes predict run new.csv --target-risk 0.05 --output decisions.csv
 # ANCHOR_END: predict
 
+# ANCHOR: row
+burn-bayes predict run --row age=60,sex=female,crp=12,temperature=38.5
+# ANCHOR_END: row
+
+# ANCHOR: lines
+burn-bayes predict run --json-lines < patients.jsonl
+# ANCHOR_END: lines
+
+# ANCHOR: cost
+burn-bayes predict run new.csv --cost fp=1,fn=20,abstain=0.5 --output costs.csv
+burn-bayes evaluate run new.csv --cost fp=1,fn=20,abstain=0.5
+# ANCHOR_END: cost
+
 # ANCHOR: evaluate
 burn-bayes evaluate run new.csv
 # ANCHOR_END: evaluate

@@ -5,6 +5,7 @@ mod book;
 mod check;
 mod conformal;
 mod counts;
+mod decisions;
 mod device;
 mod divergence;
 mod ensemble;

@@ -33,12 +33,17 @@ const MOST_NUMBERS: usize = 1 << 34;
 /// from its predictions.
 const LARGEST: f64 = 1e15;
 
+/// Maximum number of weights of networks that are kept in memory: half a GiB.
+const MOST_DRAWN: usize = 1 << 27;
+
 /// A trained network with a posterior over its weights.
 #[derive(Clone, Debug)]
 pub struct TrainedModel {
     network: Network,
     /// `None` if the weights are a point.
     predictor: Option<Predictor<Network, AnyPosterior>>,
+    /// The networks of the first draws, if they are kept in memory.
+    drawn: Arc<Vec<Network>>,
     /// Predicts with the network linearised at the mean, instead of with its own draws.
     linearized: Option<Arc<Linearized<Network>>>,
     noise: Noise,
@@ -80,6 +85,7 @@ impl TrainedModel {
         Ok(Self {
             network,
             predictor: predictor.transpose()?,
+            drawn: Arc::default(),
             linearized: None,
             noise,
             target,
@@ -111,7 +117,24 @@ impl TrainedModel {
         let weighted = predictor.map(|predictor| predictor.with_weighted_draws(noise, weights));
         Ok(Self {
             predictor: weighted.transpose()?,
+            drawn: Arc::default(),
             linearized: None,
+            ..self
+        })
+    }
+
+    /// The same model with the networks of this number of draws in memory, for many predictions of few rows each; unchanged
+    /// if they are too large.
+    pub(crate) fn with_drawn_networks(self, draws: usize) -> Result<Self> {
+        let is_small = draws.saturating_mul(self.weights()) <= MOST_DRAWN;
+        let drawn = match &self.predictor {
+            Some(predictor) if is_small && self.linearized.is_none() => {
+                predictor.map_draws(draws.max(1), Network::clone)?
+            }
+            _ => Vec::new(),
+        };
+        Ok(Self {
+            drawn: Arc::new(drawn),
             ..self
         })
     }
@@ -277,6 +300,9 @@ impl TrainedModel {
                 if !chunks.is_empty() {
                     outputs.extend(Tensor::cat(chunks, 1).into_data().iter::<f64>());
                 }
+            }
+            (None, Some(_)) if draws <= self.drawn.len() => {
+                self.drawn[..draws].iter().for_each(evaluate);
             }
             (None, Some(predictor)) => drop(predictor.map_draws(draws, evaluate)?),
             (None, None) => evaluate(&self.network),

@@ -8,11 +8,11 @@ use serde::Serialize;
 use crate::distinct::distinct;
 use crate::error::Result;
 use crate::groups::Groups;
-use crate::predict::{ConformalRequest, Predictions};
+use crate::predict::{ConformalRequest, CostRule, Predictions};
 use crate::report::{FurtherScores, ScoredRows};
 use crate::rows::{RowInputs, not_a_column, rows_with_targets, true_targets};
 use crate::run::{Run, RunFolder, RunReport};
-use crate::scores::{Baseline, ConformalScores, Intervals, Scores, ScoresByGroup};
+use crate::scores::{Baseline, ConformalScores, CostScores, Intervals, Scores, ScoresByGroup};
 use crate::settings::{DeviceName, FileFormat, MissingName, refused};
 
 /// Rows with known targets.
@@ -45,6 +45,9 @@ pub struct Evaluation {
     /// The coverage of conformal sets or intervals, if a level was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conformal: Option<ConformalScores>,
+    /// What decisions cost, if costs were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub costs: Option<CostScores>,
     #[serde(skip)]
     rows: KnownRows,
     #[serde(skip)]
@@ -115,6 +118,7 @@ impl KnownRows {
             by: by.collect::<Result<_>>()?,
             baselines: Vec::new(),
             conformal: None,
+            costs: None,
             rows: self,
             predictions,
             targets,
@@ -242,6 +246,17 @@ impl Evaluation {
         })
     }
 
+    /// With the costs of decisions.
+    ///
+    /// # Errors
+    /// If the rule is for another target.
+    pub fn with_costs(self, rule: &CostRule) -> Result<Self> {
+        Ok(Self {
+            costs: Some(CostScores::of(rule, &self.predictions, &self.targets)?),
+            ..self
+        })
+    }
+
     /// Writes a report, which names `command`.
     ///
     /// # Errors
@@ -263,6 +278,7 @@ impl Evaluation {
                     baselines: &self.baselines,
                     by: &self.by,
                     conformal: self.conformal.as_ref(),
+                    costs: self.costs.as_ref(),
                 },
             }),
             diverged: run.diverged.as_deref(),

@@ -2,21 +2,24 @@
 
 mod decision;
 mod explanation;
+mod given;
 mod known;
 mod usable;
 
 use std::path::Path;
 
-use burn_bayes_data::{BadRows, CsvReader, FarValues, Task};
+use burn_bayes_data::{BadRows, CsvOptions, CsvReader, FarValues, Table, Task};
 
 use crate::distinct::distinct;
 use crate::error::Result;
-use crate::predict::{Conformal, ConformalRequest, PredictionTable};
+use crate::predict::{Conformal, ConformalRequest, CostRule, PredictionTable, SampleTable};
+use crate::rows::Target;
 use crate::run::{Run, RunFolder};
-use crate::settings::{FileFormat, refused};
+use crate::settings::{FileFormat, Pairs, refused};
 
 pub use decision::Decision;
 pub use explanation::ExplanationRequest;
+pub use given::{GivenPrediction, GivenRows};
 pub use known::{Evaluation, KnownRows};
 pub use usable::BadRowsName;
 use usable::NewRows;
@@ -50,6 +53,16 @@ pub struct PredictionRequest {
     pub confidence: f64,
     /// Also predict sets or intervals with a coverage guarantee.
     pub conformal: Option<ConformalRequest>,
+    /// Also decide between two classes by these costs; see [`CostRule::of`].
+    pub cost: Option<Pairs>,
+    /// The positive class of the costs; by default that of the fit.
+    pub positive: Option<String>,
+    /// Also predict this number of most probable classes.
+    pub top: Option<usize>,
+    /// Also draw samples of numbers or counts.
+    pub samples: bool,
+    /// Also name the columns of each row that are far from the training rows.
+    pub mark_far: bool,
     /// The format of the file.
     pub file: FileFormat,
 }
@@ -65,6 +78,7 @@ pub struct RowPredictor<'a> {
     pub decision: Option<Decision>,
     /// The prediction sets or intervals, if they were requested.
     pub conformal: Option<Conformal>,
+    costs: Option<CostRule>,
     kept: Vec<String>,
 }
 
@@ -76,7 +90,9 @@ impl<'a> RowPredictor<'a> {
     pub fn new(folder: &RunFolder, run: &'a Run, request: &'a PredictionRequest) -> Result<Self> {
         let levels = request.levels(run.preprocessor.task())?;
         let draws = run.draws(request.draws)?;
+        request.check_columns(run.model.target())?;
         Ok(Self {
+            costs: request.costs(run)?,
             decision: request.decision(folder, run, draws)?,
             conformal: request
                 .conformal
@@ -96,6 +112,15 @@ impl<'a> RowPredictor<'a> {
     /// # Errors
     /// If the file cannot be read, or lacks a column.
     pub fn open(&'a self, rows: &Path) -> Result<Pieces<'a>> {
+        Ok(Pieces {
+            predictor: self,
+            reader: CsvReader::open(rows, self.options())?,
+            read: 0,
+        })
+    }
+
+    /// How rows are read.
+    fn options(&self) -> CsvOptions {
         let options = self.request.file.csv_options(&self.run.config.data);
         let mut options = self.run.preprocessor.csv_options(options);
         let grouped = self.conformal.as_ref().and_then(Conformal::groups);
@@ -109,10 +134,75 @@ impl<'a> RowPredictor<'a> {
                 only.remove(target);
             }
         }
-        Ok(Pieces {
-            predictor: self,
-            reader: CsvReader::open(rows, options)?,
-            read: 0,
+        options
+    }
+
+    /// Predicts rows of a table, of which this number come before in the file.
+    fn predict(&self, piece: NewRows, table: &Table, before: usize) -> Result<Piece> {
+        let Self {
+            run,
+            request,
+            levels,
+            draws,
+            decision,
+            conformal,
+            costs,
+            kept,
+        } = self;
+        let predictions = run.predict(&piece.features, *draws)?;
+        let mut predicted = PredictionTable::new(&predictions, levels)?;
+        if let Some(conformal) = conformal {
+            let cell = |&place: &usize| {
+                let row = piece.rows[place];
+                let column = conformal.groups().map_or("", |groups| &*groups.by);
+                (
+                    before + row + 1,
+                    table.text(column, row).unwrap_or_default(),
+                )
+            };
+            let groups = conformal.groups_of(piece.predicted.iter().map(cell))?;
+            predicted = predicted.with_conformal(conformal, &predictions, groups.as_deref())?;
+        }
+        if let Some(count) = request.top {
+            predicted = predicted.with_top(&predictions, count)?;
+        }
+        if let Some(costs) = costs {
+            predicted = predicted.with_costs(costs, &predictions)?;
+        }
+        let rows = piece.predicted.iter().map(|&place| piece.rows[place]);
+        if request.mark_far {
+            let far = rows.clone().map(|row| {
+                let found = run.preprocessor.far_values(table, [row])?.into_iter();
+                Ok(found.map(|far| far.column).collect())
+            });
+            predicted = predicted.with_far(far.collect::<Result<_>>()?);
+        }
+        predicted = predicted.spread(&piece.predicted, piece.rows.len());
+        if let Some(Decision {
+            score, threshold, ..
+        }) = decision
+        {
+            predicted = predicted.with_decisions(score, *threshold)?;
+        }
+        if request.bad_rows == BadRowsName::Mark {
+            predicted = predicted.with_problems(piece.problems);
+        }
+        let samples = request.samples.then(|| {
+            let rows: Vec<usize> = rows.map(|row| before + row).collect();
+            SampleTable::of(&predictions, &rows, run.config.fit.seed)
+        });
+        let places = piece.rows.iter().map(|row| before + row).collect();
+        let copied = kept.iter().map(|name| {
+            let cell = |&row: &usize| table.text(name, row).unwrap_or_default().to_string();
+            let cells = piece.rows.iter().map(cell).collect();
+            (name.clone(), cells)
+        });
+        Ok(Piece {
+            table: predicted.after(places, copied.collect())?,
+            samples: samples.transpose()?,
+            rows: table.rows(),
+            left_out: table.rows() - piece.rows.len(),
+            far: piece.far,
         })
     }
 }
@@ -122,6 +212,8 @@ impl<'a> RowPredictor<'a> {
 pub struct Piece {
     /// The output columns.
     pub table: PredictionTable,
+    /// The samples, if they were requested.
+    pub samples: Option<SampleTable>,
     /// Number of rows read.
     pub rows: usize,
     /// Number of rows left out because of missing values.
@@ -144,56 +236,14 @@ impl Pieces<'_> {
     /// # Errors
     /// If a row cannot be read or predicted.
     pub fn next_piece(&mut self) -> Result<Option<Piece>> {
-        let RowPredictor {
-            run,
-            request,
-            levels,
-            draws,
-            decision,
-            conformal,
-            kept,
-        } = self.predictor;
         let Some(table) = self.reader.next_table(PIECE)? else {
             return Ok(None);
         };
-        let piece = NewRows::of(run, &table, request.bad_rows)?;
-        let predictions = run.predict(&piece.features, *draws)?;
-        let mut predicted = PredictionTable::new(&predictions, levels)?;
-        if let Some(conformal) = conformal {
-            let cell = |&place: &usize| {
-                let row = piece.rows[place];
-                let column = conformal.groups().map_or("", |groups| &*groups.by);
-                (
-                    self.read + row + 1,
-                    table.text(column, row).unwrap_or_default(),
-                )
-            };
-            let groups = conformal.groups_of(piece.predicted.iter().map(cell))?;
-            predicted = predicted.with_conformal(conformal, &predictions, groups.as_deref())?;
-        }
-        predicted = predicted.spread(&piece.predicted, piece.rows.len());
-        if let Some(Decision {
-            score, threshold, ..
-        }) = decision
-        {
-            predicted = predicted.with_decisions(score, *threshold)?;
-        }
-        if request.bad_rows == BadRowsName::Mark {
-            predicted = predicted.with_problems(piece.problems);
-        }
-        let places = piece.rows.iter().map(|row| self.read + row).collect();
-        let copied = kept.iter().map(|name| {
-            let cell = |&row: &usize| table.text(name, row).unwrap_or_default().to_string();
-            let cells = piece.rows.iter().map(cell).collect();
-            (name.clone(), cells)
-        });
+        let RowPredictor { run, request, .. } = self.predictor;
+        let rows = NewRows::of(run, &table, request.bad_rows)?;
+        let piece = self.predictor.predict(rows, &table, self.read)?;
         self.read += table.rows();
-        Ok(Some(Piece {
-            table: predicted.after(places, copied.collect())?,
-            rows: table.rows(),
-            left_out: table.rows() - piece.rows.len(),
-            far: piece.far,
-        }))
+        Ok(Some(piece))
     }
 }
 
@@ -210,12 +260,61 @@ impl Default for PredictionRequest {
             tolerance: None,
             confidence: 0.95,
             conformal: None,
+            cost: None,
+            positive: None,
+            top: None,
+            samples: false,
+            mark_far: false,
             file: FileFormat::default(),
         }
     }
 }
 
 impl PredictionRequest {
+    /// Checks that the target can have the columns and samples asked for.
+    fn check_columns(&self, target: &Target) -> Result<()> {
+        if let Some(count) = self.top {
+            let classes = match target {
+                Target::Classes(classes) => classes.len(),
+                Target::Real(_) | Target::Counts { .. } | Target::Several(_) => {
+                    let problem = "is for one target with classes; leave it out";
+                    return Err(refused("top", problem));
+                }
+            };
+            if !(1..=classes).contains(&count) {
+                let problem =
+                    format!("is {count}; it must be from 1 to {classes}, the number of classes");
+                return Err(refused("top", problem));
+            }
+        }
+        let has_numbers = match target {
+            Target::Several(targets) => matches!(targets[..], [(_, Target::Real(_)), ..]),
+            Target::Real(_) | Target::Counts { .. } => true,
+            Target::Classes(_) => false,
+        };
+        if self.samples && !has_numbers {
+            let problem = "is for numbers and counts, and the run predicts classes; leave it out";
+            return Err(refused("draws-file", problem));
+        }
+        Ok(())
+    }
+
+    /// The decisions by costs, if there are any.
+    fn costs(&self, run: &Run) -> Result<Option<CostRule>> {
+        let Some(cost) = &self.cost else {
+            return Ok(None);
+        };
+        if self.abstain_above.is_some() || self.target_risk.is_some() {
+            let problem = "decides about every row, as do `--abstain-above` and `--target-risk`; leave one of them out, or \
+                           abstain at a cost, as in fp=1,fn=20,abstain=0.5";
+            return Err(refused("cost", problem));
+        }
+        let positive = self.positive.as_ref();
+        let positive = positive.or(run.config.data.positive.as_ref());
+        let rule = CostRule::of(cost, run.model.target(), positive.map(String::as_str))?;
+        Ok(Some(rule))
+    }
+
     /// The levels of the quantiles; none for classes.
     fn levels(&self, task: Task) -> Result<Vec<f64>> {
         let asked = self.quantiles.as_deref();

@@ -1,18 +1,22 @@
 //! Predictions of a trained model, as arrays and as a table.
 
 mod conformal;
+mod cost_rule;
 mod draws;
 #[cfg(test)]
 mod guarantees;
 mod held_out;
 mod numbers;
 mod recalibration;
+mod samples;
 mod selection;
 mod table;
 mod uncertainty;
 
 pub(crate) use conformal::KeptColumns;
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
+pub use cost_rule::CostRule;
+pub(crate) use cost_rule::classes;
 pub use draws::{
     ClassPredictions, CountPredictions, Dispersions, DrawPredictions, Kind, MixtureWeights,
     NoiseDeviations, NumberNoise, Predictions, RealPredictions, TargetPredictions,
@@ -20,6 +24,7 @@ pub use draws::{
 pub(crate) use draws::{members, mismatched};
 pub(crate) use numbers::{Moments, NumberMixture};
 pub use recalibration::Recalibration;
+pub use samples::SampleTable;
 pub(crate) use selection::{Abstention, threshold_at_risk};
 pub use table::PredictionTable;
 pub(crate) use table::{

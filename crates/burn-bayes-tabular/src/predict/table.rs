@@ -11,11 +11,12 @@ use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
 use crate::files::io_error;
 use crate::predict::{
-    ClassPredictions, Conformal, CountPredictions, NumberMixture, Predictions, RealPredictions,
-    Uncertainty, members, mismatched,
+    ClassPredictions, Conformal, CostRule, CountPredictions, NumberMixture, Predictions,
+    RealPredictions, Uncertainty, classes, members, mismatched,
 };
 use crate::rows::Target;
 use crate::settings::refused;
+use crate::text::number;
 
 /// Columns of predictions, with one cell per row.
 #[derive(Clone, Debug)]
@@ -77,8 +78,12 @@ const LIMITS: [&str; 2] = ["lower", "upper"];
 const GUARANTEE: &str = "guarantee";
 /// The mean of a number.
 pub(crate) const MEAN: &str = "mean";
-/// Whether to keep or refer a row.
+/// Whether to keep or refer a row, or the action of least expected cost.
 const DECISION: &str = "decision";
+/// The expected cost of that action.
+const EXPECTED_COST: &str = "expected_cost";
+/// The columns of a row that are far from the training rows.
+const FAR: &str = "far";
 /// The standard deviation of a number without noise.
 pub(crate) const EPISTEMIC: &str = "epistemic_std";
 /// The uncertainty scores of a regression.
@@ -200,6 +205,60 @@ impl PredictionTable {
         Ok(self)
     }
 
+    /// Adds the most probable classes with their probabilities, the first `count` of them; of equally probable ones, the
+    /// first in the order of the classes.
+    pub(crate) fn with_top(mut self, predictions: &Predictions, count: usize) -> Result<Self> {
+        let predictions = classes(predictions)?;
+        let orders: Vec<Vec<(usize, f64)>> = match predictions.rows() {
+            0 => Vec::new(),
+            rows => {
+                let draws = predictions.checked()?;
+                let average = draws.average();
+                let order = |row| {
+                    let mut order: Vec<(usize, f64)> =
+                        average.row(row).iter().copied().enumerate().collect();
+                    order.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+                    order
+                };
+                (0..rows).map(order).collect()
+            }
+        };
+        for place in 0..count {
+            let name = format!("top_{}", place + 1);
+            let of_place = orders.iter().map(|order| order[place]);
+            let (found, probabilities): (Vec<usize>, Vec<f64>) = of_place.unzip();
+            let names = found
+                .into_iter()
+                .map(|class| predictions.kind[class].clone());
+            self.columns.push(words(&*name, names));
+            self.columns
+                .push(numbers(format!("{name}_probability"), probabilities));
+        }
+        Ok(self)
+    }
+
+    /// Adds the actions of least expected cost, and that cost.
+    pub(crate) fn with_costs(mut self, rule: &CostRule, predictions: &Predictions) -> Result<Self> {
+        let predictions = classes(predictions)?;
+        let decisions = match predictions.rows() {
+            0 => Vec::new(),
+            _ => rule.decisions(&predictions.checked()?.average())?,
+        };
+        let actions = decisions.iter();
+        let actions = actions.map(|decision| rule.name(decision.action).to_string());
+        let costs = decisions.iter().map(|decision| decision.expected_cost);
+        self.columns.push(words(DECISION, actions));
+        self.columns.push(numbers(EXPECTED_COST, costs.collect()));
+        Ok(self)
+    }
+
+    /// Adds the columns of each row that are far from the training rows.
+    pub(crate) fn with_far(mut self, far: Vec<Vec<String>>) -> Self {
+        let lists = far.into_iter().map(Cell::List);
+        self.columns.push((FAR.into(), lists.collect()));
+        self
+    }
+
     /// Adds the reasons why rows could not be predicted.
     pub(crate) fn with_problems(mut self, problems: Vec<Option<String>>) -> Self {
         let problems = problems.into_iter();
@@ -244,6 +303,22 @@ impl PredictionTable {
             let object = Object { table: self, row };
             serde_json::to_writer(&mut *writer, &object)?;
             writeln!(writer)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a line for each column of each row, with a blank line before all but the first row of all.
+    pub fn write_lines(&self, is_first: bool, writer: &mut impl Write) -> io::Result<()> {
+        for row in 0..self.rows() {
+            if row > 0 || !is_first {
+                writeln!(writer)?;
+            }
+            for (name, cells) in &self.columns {
+                match &cells[row] {
+                    Cell::Number(value) => writeln!(writer, "{name}: {}", number(*value))?,
+                    other => writeln!(writer, "{name}: {other}")?,
+                }
+            }
         }
         Ok(())
     }

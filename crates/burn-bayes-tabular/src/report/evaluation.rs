@@ -4,8 +4,10 @@
 use super::section::{Section, Table};
 use super::shown_p_value;
 use crate::groups::shown;
-use crate::scores::{ConformalScores, CoverageByPart, GroupTaskScores, Interval, ScoresByGroup};
-use crate::text::{number, percent, plain, sentence};
+use crate::scores::{
+    ConformalScores, CostScores, CoverageByPart, GroupTaskScores, Interval, ScoresByGroup,
+};
+use crate::text::{number, optional, percent, plain, sentence};
 
 impl ScoresByGroup {
     /// The scores as a table, whose first header is the column.
@@ -122,6 +124,42 @@ impl ConformalScores {
             self.level
         )
     }
+}
+
+impl CostScores {
+    /// The mean cost of every rule.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let rows = self.rules.iter().map(|found| {
+            vec![
+                plain(&found.rule),
+                optional(found.mean_cost.value),
+                found
+                    .mean_cost
+                    .interval
+                    .as_ref()
+                    .map_or_else(String::new, limits),
+                found.positive.to_string(),
+                found.abstained.to_string(),
+            ]
+        });
+        let positive = format!("as {}", plain(&self.positive));
+        let header = [
+            "decision",
+            "mean cost",
+            "95 % interval",
+            &*positive,
+            "abstained",
+        ];
+        Table::new("Mean cost of decisions", header, rows)
+    }
+}
+
+/// The section of costs.
+pub(super) fn costs(scores: &CostScores) -> Section {
+    let text = "What do decisions cost on these rows? The action of least expected cost is taken for each row by its \
+                probabilities; the other rules are for comparison.";
+    Section::new("costs", "Costs", text).with_tables(vec![scores.table()])
 }
 
 /// The section of groups; `None` without a column.

@@ -47,7 +47,7 @@ pub use training::TrainingCurve;
 use crate::error::Result;
 use crate::predict::Predictions;
 use crate::rows::RowInputs;
-use crate::scores::{Baseline, ConformalScores, Scores, ScoresByGroup};
+use crate::scores::{Baseline, ConformalScores, CostScores, Scores, ScoresByGroup};
 
 /// The content of a report.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +98,8 @@ pub struct FurtherScores<'a> {
     pub by: &'a [ScoresByGroup],
     /// The coverage of conformal sets or intervals.
     pub conformal: Option<&'a ConformalScores>,
+    /// What decisions cost.
+    pub costs: Option<&'a CostScores>,
 }
 
 /// Writes a report to `path`, and its charts into the folder `plots` beside it.

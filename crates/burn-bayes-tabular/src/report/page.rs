@@ -57,6 +57,7 @@ impl<'a> Page<'a> {
             )?);
             sections.extend(evaluation::groups(rows.further.by));
             sections.extend(rows.further.conformal.map(evaluation::conformal));
+            sections.extend(rows.further.costs.map(evaluation::costs));
         }
         if let Some(posterior) = report.posterior {
             sections.push(posterior.section()?);

@@ -83,6 +83,7 @@ impl Sample {
             baselines: &self.baselines,
             by: &self.by,
             conformal: self.conformal.as_ref(),
+            costs: None,
         }
     }
 

@@ -293,7 +293,7 @@ pub(crate) fn not_a_column(name: &str, path: &Path, names: &[String]) -> String 
 }
 
 /// The name with the smallest edit distance to `name`, if at most half of its characters differ.
-fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let candidates = names
         .iter()

@@ -1,7 +1,7 @@
 //! What a finished run predicts with: a trained model, or the members of an ensemble.
 //!
 //! Each member is a run in a folder of its own, and is loaded when its predictions are needed, so that one member is
-//! in memory at a time.
+//! in memory at a time, unless many predictions are made.
 
 use burn_bayes::FactorPosterior;
 use burn_bayes_data::Features;
@@ -32,6 +32,8 @@ pub enum RunModel {
 pub struct Ensemble {
     folders: Vec<RunFolder>,
     pub(super) members: Vec<Member>,
+    /// The models of the members, if they are kept in memory.
+    loaded: Vec<TrainedModel>,
     target: Target,
     /// By default that of the fit.
     device: Option<DeviceName>,
@@ -89,6 +91,20 @@ impl RunModel {
         }
     }
 
+    /// The same with everything in memory that predictions under `draws` draws need.
+    pub(super) fn with_drawn_networks(self, draws: usize) -> Result<Self> {
+        Ok(match self {
+            Self::Single(model) => Self::Single(Box::new(model.with_drawn_networks(draws)?)),
+            Self::Ensemble(ensemble) => {
+                let share = ensemble.share(draws);
+                let members = 0..ensemble.members.len();
+                let members = members.map(|index| ensemble.load(index)?.with_drawn_networks(share));
+                let loaded = members.collect::<Result<_>>()?;
+                Self::Ensemble(Ensemble { loaded, ..ensemble })
+            }
+        })
+    }
+
     /// The number of draws if `draws` are requested.
     pub fn draws(&self, draws: usize) -> usize {
         match self {
@@ -110,6 +126,7 @@ impl Ensemble {
         let members = folders.iter().map(member);
         Ok(Self {
             members: members.collect::<Result<_>>()?,
+            loaded: Vec::new(),
             folders,
             target,
             device: None,
@@ -127,6 +144,7 @@ impl Ensemble {
         Ok(Self {
             folders: folders.collect::<Result<_>>()?,
             members,
+            loaded: Vec::new(),
             target,
             device,
         })
@@ -191,7 +209,10 @@ impl Ensemble {
     fn predict(&self, rows: &Features, draws: usize) -> Result<Predictions> {
         let share = self.share(draws);
         let members = 0..self.members.len();
-        let predictions = members.map(|index| self.load(index)?.predict(rows, share));
+        let predictions = members.map(|index| match self.loaded.get(index) {
+            Some(model) => model.predict(rows, share),
+            None => self.load(index)?.predict(rows, share),
+        });
         Ok(Predictions::of_members(predictions.collect::<Result<_>>()?))
     }
 

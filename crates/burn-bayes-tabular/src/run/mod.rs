@@ -115,6 +115,18 @@ impl Run {
         })
     }
 
+    /// The same run with the networks of `draws` draws, and all members of an ensemble, in memory, for many predictions of
+    /// few rows each. They are the same.
+    ///
+    /// # Errors
+    /// If a file of a member was changed since the fit.
+    pub fn with_drawn_networks(self, draws: usize) -> Result<Self> {
+        Ok(Self {
+            model: self.model.with_drawn_networks(draws)?,
+            ..self
+        })
+    }
+
     /// Predicts rows under `draws` draws of the weights, recalibrated if the fit is; see
     /// [`TrainedModel::predict`].
     ///

@@ -8,6 +8,7 @@ use burn_bayes_data::{DecimalMark, Header, MissingPolicy, OneOrSeveral, Task, Un
 use serde::{Deserialize, Serialize};
 
 use super::device::DeviceName;
+use super::pairs::{bare, split};
 use super::prior::PriorName;
 use super::value::{Kind, SettingValue};
 
@@ -410,21 +411,8 @@ impl FromStr for Words {
 
     /// Words in double quotes may contain commas.
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        let mut is_quoted = false;
-        let words = text.split(|character| {
-            is_quoted ^= character == '"';
-            character == ',' && !is_quoted
-        });
-        let bare = |word: &str| {
-            let word = word.trim();
-            let quoted = word
-                .strip_prefix('"')
-                .and_then(|word| word.strip_suffix('"'));
-            quoted.unwrap_or(word).to_string()
-        };
-        Ok(Self(
-            words.map(bare).filter(|word| !word.is_empty()).collect(),
-        ))
+        let words = split(text, ',').map(|word| bare(word).to_string());
+        Ok(Self(words.filter(|word| !word.is_empty()).collect()))
     }
 }
 
