@@ -229,7 +229,7 @@ impl fmt::Display for Assessment {
         let worse = worse.filter(|baseline| baseline.verdict().is_some());
         let worse: Vec<String> = worse.filter_map(Baseline::finding).collect();
         let diverged = self.has_diverged && worse.is_empty();
-        let diverged = diverged.then(|| "it has diverged".to_string());
+        let diverged = diverged.then(|| "its predictions are far off".to_string());
         let diagnosis = self.diagnosis.iter().map(Diagnosis::finding);
         let process = self.process.iter().map(ProcessComparison::finding);
         let agreement = self.agreement.iter().map(ChainAgreement::finding);

@@ -20,7 +20,10 @@ fn walked(table: &str, prepare: impl Fn(&Workplace)) -> (Workplace, Vec<String>)
         let output = place.burn_bayes(command).output().unwrap();
         let [words, warnings] =
             [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-        assert!(output.status.success(), "{command}: {warnings}");
+        let code = output.status.code();
+        // One row of it is far off.
+        let cannot_be_used = command.contains("--data shop.csv") && code == Some(4);
+        assert!(code == Some(0) || cannot_be_used, "{command}: {warnings}");
         told.push(warnings + &words);
         prepare(&place);
     }
@@ -146,7 +149,15 @@ fn names_are_no_features_and_rare_categories_are_one() {
 #[test]
 fn errors_have_costs() {
     let (_, told) = walked("patients", |_| {});
-    assert!(told[3].contains("cost"), "{}", told[3]);
+    let cost = |rule: &str| {
+        let line = told[3].lines().find(|line| line.starts_with(rule)).unwrap();
+        let number = line[rule.len()..].split_whitespace().next().unwrap();
+        number.parse::<f64>().unwrap()
+    };
+    let least = cost("least expected cost");
+    for rule in ["the more probable class", "always no", "always yes"] {
+        assert!(least < 0.5 * cost(rule), "{}", told[3]);
+    }
 }
 
 #[test]
@@ -166,5 +177,6 @@ fn a_slip_of_the_pen_is_named() {
         told[1]
     );
     assert!(!told[2].contains("times as far"), "{}", told[2]);
+    assert!(told[1].contains("do not use"), "{}", told[1]);
     assert!(rise(&place, "shop") < 0.0);
 }
