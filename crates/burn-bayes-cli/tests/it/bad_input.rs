@@ -62,7 +62,7 @@ fn options_that_cannot_be_used() {
             (moons("--ignore kind"), USAGE, &["--ignore:", "target"]),
             (moons("--categories z"), USAGE, &["--categories:", "`z`"]),
             (
-                moons("--categories x --max-categories 100"),
+                moons("--categories x --rare 1 --max-categories 100"),
                 DATA,
                 &["moons.csv", "`x`", "more than 100 categories"],
             ),
@@ -656,7 +656,7 @@ fn columns_that_are_no_features() {
                 &["`when`", "`--decimal ,`"],
             ),
             (
-                fit("names.csv", "--max-categories 20 --out run"),
+                fit("names.csv", "--rare 1 --max-categories 20 --out run"),
                 DATA,
                 &[
                     "names.csv",

@@ -68,7 +68,7 @@ fn a_row_that_cannot_be_predicted_says_why() {
     let place = Workplace::with_moons();
     for missing in ["impute", "refuse", "drop"] {
         place.output(&format!(
-            "{MOONS} --epochs 1 --missing {missing} --out {missing}"
+            "{MOONS} --epochs 15 --missing {missing} --out {missing}"
         ));
     }
     for (arguments, expected) in [
@@ -294,7 +294,7 @@ fn costs_choose_the_action_that_is_expected_to_cost_least() {
 #[test]
 fn costs_without_sense_are_refused() {
     let place = Workplace::with_moons();
-    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    place.output(&format!("{MOONS} --epochs 15 --out run"));
     for (options, expected) in [
         ("--cost fp=1", "--cost: has no fn"),
         ("--cost fp=1,fn=x", "--cost: has fn=x"),
@@ -431,7 +431,7 @@ fn samples_are_those_of_the_predictions() {
 #[test]
 fn columns_that_are_far_from_the_training_rows_may_be_marked() {
     let place = Workplace::with_moons();
-    place.output(&format!("{MOONS} --epochs 1 --out run"));
+    place.output(&format!("{MOONS} --epochs 15 --out run"));
     place.write("new.csv", "x,y\n0,0\n40,40\n0,high\n0,-9\n");
     let text = place.output("predict run new.csv --mark-far --bad-rows mark");
     assert_eq!(column(&text, "far"), ["", "x;y", "", "y"]);

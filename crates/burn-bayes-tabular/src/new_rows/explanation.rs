@@ -70,23 +70,9 @@ impl ExplanationRequest {
     /// # Errors
     /// If a column is not one of the fit, or a prediction is not finite.
     pub fn explain(&self, run: &Run, rows: &KnownRows) -> Result<Explanation> {
-        let mut end = 0;
-        let places = run.preprocessor.widths().into_iter().map(|width| {
-            end += width;
-            end - width..end
-        });
-        let explained = Explained {
-            run,
-            features: rows.dataset.features(),
-            columns: &rows.inputs.columns,
-            places: places.collect(),
-            draws: self.draws,
-        };
-        let names = explained
-            .columns
-            .iter()
-            .map(|column| column.name().to_string());
-        let names: Vec<String> = names.collect();
+        let explained = Explained::of(run, rows, self.draws);
+        let columns = explained.columns.iter();
+        let names: Vec<String> = columns.map(|column| column.name().into()).collect();
         let place = |setting: &str, name: &str| {
             let found = names.iter().position(|known| known == name);
             found.ok_or_else(|| refused(setting, not_a_column(name, &rows.path, &names)))
@@ -108,12 +94,9 @@ impl ExplanationRequest {
             .enumerate()
             .collect();
         importance.sort_by(|(_, one), (_, other)| by_cost(-one.increase, -other.increase));
-        let asked = match asked.is_empty() && pairs.is_empty() {
-            true => importance
-                .iter()
-                .take(MOST_COLUMNS)
-                .map(|(column, _)| *column)
-                .collect(),
+        let most_important = importance.iter().map(|(column, _)| *column);
+        let asked = match asked.is_empty() {
+            true => most_important.take(MOST_COLUMNS).collect(),
             false => asked,
         };
         let mut effects = Vec::new();
@@ -135,7 +118,22 @@ impl ExplanationRequest {
     }
 }
 
-impl Explained<'_> {
+impl<'a> Explained<'a> {
+    fn of(run: &'a Run, rows: &'a KnownRows, draws: usize) -> Self {
+        let mut end = 0;
+        let places = run.preprocessor.widths().into_iter().map(|width| {
+            end += width;
+            end - width..end
+        });
+        Self {
+            run,
+            features: rows.dataset.features(),
+            columns: &rows.inputs.columns,
+            places: places.collect(),
+            draws,
+        }
+    }
+
     fn costs(&self, features: &Features, targets: &Targets) -> Result<Vec<f64>> {
         row_costs(&self.run.predict(features, self.draws)?, targets)
     }
