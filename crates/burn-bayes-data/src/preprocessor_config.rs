@@ -92,6 +92,9 @@ fn max_categories() -> usize {
     1000
 }
 
+/// In fewer rows, fewer rows of a category are enough.
+const FEW_ROWS: usize = 100;
+
 impl PreprocessorConfig {
     /// All columns but the targets are features, missing values and new categories are refused, all categories have a feature of
     /// their own, and numbers are standardised.
@@ -140,7 +143,10 @@ impl PreprocessorConfig {
 
     /// The number of rows from which on a category is not rare, if `rare` is asked for, of so many training rows.
     pub fn fewest_rows(rare: usize, rows: usize) -> usize {
-        rare.min((rows / 20).max(2))
+        match rows < FEW_ROWS {
+            true => rare.min((rows / 20).max(2)),
+            false => rare,
+        }
     }
 
     /// Sets the maximum number of categories and classes.

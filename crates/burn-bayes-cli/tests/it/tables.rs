@@ -130,7 +130,7 @@ fn held_out_rows_come_from_a_file_of_their_own() {
         ("--validation-file no.csv", "no.csv"),
         (
             "--validation-file later.csv --validation 0.3",
-            "`--validation` is given together with `--validation-file`",
+            "--validation: is given together with `--validation-file`",
         ),
     ] {
         let (_, told) = place.failure(&format!("{fit} {options} --out other"));

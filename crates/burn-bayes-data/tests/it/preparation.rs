@@ -153,6 +153,7 @@ fn in_few_rows_few_categories_are_rare() {
         |rare| [1, 40, 60, 99, 100, 10_000].map(|rows| PreprocessorConfig::fewest_rows(rare, rows));
     assert_eq!(fewest(5), [2, 2, 3, 4, 5, 5]);
     assert_eq!(fewest(1), [1; 6]);
+    assert_eq!(fewest(14), [2, 2, 3, 4, 14, 14]);
 }
 
 #[test]
