@@ -449,7 +449,7 @@ mod tests {
         }
         let ordinal = settings(LikelihoodName::Ordinal);
         let names = warning(&ordinal, &classes(["high", "low"])).unwrap();
-        assert!(names.contains("`high`, `low`") && names.contains("class_order"));
+        assert!(names.contains("`high`, `low`") && names.contains("`--class-order`"));
         assert_eq!(warning(&ordinal, &classes(["1", "2"])), None);
         assert_eq!(
             warning(&settings(LikelihoodName::Categorical), &classes(["a", "b"])),
