@@ -323,8 +323,10 @@ fn libtest_arguments(has_data: bool, has_numpy: bool, rest: &[String]) -> Vec<St
 
 /// Tests of rules that do not depend on the device, by thousands of small operations, each of which a GPU waits for.
 /// `BURN_BAYES_GRAMMAR_CASES` includes them.
-const HOST_TESTS: [&str; 26] = [
+const HOST_TESTS: [&str; 28] = [
+    "decisions::",
     "python_reader::",
+    "traps::",
     "fits::",
     "stages::",
     "model_state::",
