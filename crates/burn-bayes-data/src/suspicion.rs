@@ -21,8 +21,10 @@ use crate::table::{Column, ColumnKind, Table};
 const FEWEST_ROWS: usize = 20;
 /// Expected number of equal pairs above which unique numbers are not random: the probability is e⁻¹⁰.
 const EXPECTED_PAIRS: f64 = 10.0;
-/// How many times as far from the median a single cell may be as all others, in a column with enough different values.
+/// How many times as far from the median a single cell may be as all others, in a column with enough different values, and in one
+/// with few, such as counts.
 const FARTHEST: f64 = 20.0;
+const FARTHEST_OF_FEW: f64 = 1e6;
 /// The correlation from which a column states the target.
 const STATED: f64 = 0.9999;
 /// Fewer rows of each value may have one class by chance.
@@ -205,7 +207,7 @@ fn text(table: &Table, column: &Column) -> Option<Suspicion> {
     })
 }
 
-/// Finds a cell far away from all others, among numbers of which many differ.
+/// Finds a cell far away from all others.
 fn lone_cell(table: &Table, column: &Column) -> Option<Suspicion> {
     let mut values = present(column);
     values.sort_by(|(_, one), (_, other)| one.total_cmp(other));
@@ -213,15 +215,19 @@ fn lone_cell(table: &Table, column: &Column) -> Option<Suspicion> {
         .windows(2)
         .filter(|pair| pair[0].1 < pair[1].1)
         .count();
-    if different < FEWEST_ROWS {
+    if values.len() < FEWEST_ROWS {
         return None;
     }
     let median = values[values.len() / 2].1;
     let distance = |&(_, value): &(usize, f64)| (value - median).abs();
     values.sort_by(|one, other| distance(other).total_cmp(&distance(one)));
     let times = distance(&values[0]) / distance(&values[1]);
+    let farthest = match different < FEWEST_ROWS {
+        true => FARTHEST_OF_FEW,
+        false => FARTHEST,
+    };
     let (row, value) = values[0];
-    (times > FARTHEST).then(|| Suspicion {
+    (times.is_finite() && times > farthest).then(|| Suspicion {
         place: table.place(row).column(column.name()),
         finding: format!("{value} is {times:.0} times as far from the median as all others"),
         cure: "correct the cell, or leave the row out".into(),
@@ -367,6 +373,7 @@ mod tests {
             assert!(told.iter().all(|part| lone[0].contains(part)), "{lone:?}");
         }
         for found in [
+            numbers(|row| if row == 7 { 90.0 } else { (row % 3) as f64 }, 50),
             numbers(|row| if row == 7 { 15.0 } else { (row as f64).sin() }, 50),
             numbers(|row| f64::from(u8::from(row == 7)) * 1e9 + 0.5, 50),
             numbers(|row| (row as f64 / 2.0).exp() + 0.5, 80),
