@@ -71,10 +71,10 @@ pub struct PreprocessorConfig {
     /// Whether the logarithms of the targets are scaled and predicted; for numbers above 0.
     #[serde(default)]
     pub target_is_logarithmic: bool,
-    /// Two or more categories of a column with fewer training rows than this are encoded as one. In fewer than a hundred rows, it
-    /// is a twentieth of them, but at least two. A column that has only such categories has no feature.
+    /// Two or more categories of a column with fewer training rows than this are encoded as one; `None` is 5, or in fewer than 100
+    /// rows a twentieth of them, but at least 2. A column that has only such categories has no feature.
     #[serde(default = "any_number")]
-    pub rare: usize,
+    pub rare: Option<usize>,
     /// Maximum number of categories of a column that are not rare, or of classes of the target.
     #[serde(default = "max_categories")]
     pub max_categories: usize,
@@ -84,16 +84,13 @@ pub struct PreprocessorConfig {
     pub class_order: Vec<String>,
 }
 
-fn any_number() -> usize {
-    1
+fn any_number() -> Option<usize> {
+    Some(1)
 }
 
 fn max_categories() -> usize {
     1000
 }
-
-/// In fewer rows, fewer rows of a category are enough.
-const FEW_ROWS: usize = 100;
 
 impl PreprocessorConfig {
     /// All columns but the targets are features, missing values and new categories are refused, all categories have a feature of
@@ -135,18 +132,16 @@ impl PreprocessorConfig {
         Self { unseen, ..self }
     }
 
-    /// Encodes categories with fewer training rows than this as one.
+    /// Encodes categories with fewer training rows than this as one; see [`rare`](Self::rare) for `None`.
     #[must_use]
-    pub fn with_rare(self, rare: usize) -> Self {
+    pub fn with_rare(self, rare: impl Into<Option<usize>>) -> Self {
+        let rare = rare.into();
         Self { rare, ..self }
     }
 
-    /// The number of rows from which on a category is not rare, if `rare` is asked for, of so many training rows.
-    pub fn fewest_rows(rare: usize, rows: usize) -> usize {
-        match rows < FEW_ROWS {
-            true => rare.min((rows / 20).max(2)),
-            false => rare,
-        }
+    /// The number of rows from which on a category is not rare, of so many training rows.
+    pub fn fewest_rows(rare: Option<usize>, rows: usize) -> usize {
+        rare.unwrap_or((rows / 20).clamp(2, 5))
     }
 
     /// Sets the maximum number of categories and classes.

@@ -151,9 +151,8 @@ fn rare_categories_are_one_together() {
 fn in_few_rows_few_categories_are_rare() {
     let fewest =
         |rare| [1, 40, 60, 99, 100, 10_000].map(|rows| PreprocessorConfig::fewest_rows(rare, rows));
-    assert_eq!(fewest(5), [2, 2, 3, 4, 5, 5]);
-    assert_eq!(fewest(1), [1; 6]);
-    assert_eq!(fewest(14), [2, 2, 3, 4, 14, 14]);
+    assert_eq!(fewest(None), [2, 2, 3, 4, 5, 5]);
+    assert_eq!(fewest(Some(14)), [14; 6]);
 }
 
 #[test]

@@ -34,10 +34,10 @@ settings! {
         ignore: Words = Words::default();
         /// Numeric columns to treat as categories, separated by commas.
         categories: Words = Words::default();
-        /// Categories with fewer training rows, in fewer than 100 rows than a twentieth of them, are one category together; 1
-        /// for none.
+        /// Categories with fewer training rows are one category together; 1 for none [default: 5, or in fewer than 100 rows a
+        /// twentieth of them].
         [value: Some("ROWS")]
-        rare: usize = 5;
+        rare: usize;
         /// Maximum number of categories of a column that are not rare, or of classes of the target.
         max_categories: usize = 1000;
         /// Column separator, or `tab` [default: detected from the first rows].
