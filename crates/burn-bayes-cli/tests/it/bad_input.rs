@@ -698,7 +698,7 @@ fn columns_that_are_no_features() {
         ),
         (
             "names.csv",
-            "--unseen zeros",
+            "--rare 1 --unseen zeros",
             Some(["`when`", "40 different texts", "`--ignore when`"]),
         ),
     ] {
