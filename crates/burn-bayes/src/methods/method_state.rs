@@ -84,7 +84,7 @@ pub trait StagedConfig: Clone + Debug + Send + Sync + 'static {
     /// The draws of a step in the last stage.
     const DRAWS: DefaultDraws;
 
-    /// See [`MethodConfig::learning_rates`](super::settings::MethodConfig::learning_rates).
+    /// See [`MethodConfig::learning_rates`](super::method_config::MethodConfig::learning_rates).
     fn learning_rates(&self) -> LearningRates {
         LearningRates::PLAIN
     }

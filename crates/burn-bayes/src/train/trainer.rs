@@ -238,7 +238,7 @@ impl<L: TrainerModel> Trainer<L> {
 
     /// Accepts epochs whose number of rows is not N, for batches that are not one pass over the training examples.
     ///
-    /// By default, an epoch with at least twice or at most half as many rows as the N of a [`Bayesian`] model ends the
+    /// By default, an epoch with at least twice or at most half as many rows as the N of a [`Bayesian`](super::Bayesian) model ends the
     /// training with an error, and one that differs by more than a batch is logged: variances are proportional to 1/N.
     #[must_use]
     pub fn without_row_check(self) -> Self {
