@@ -70,11 +70,10 @@ impl std::fmt::Debug for CsvReader<'_> {
 #[derive(Debug, Clone)]
 struct Field {
     name: String,
-    kind: ColumnKind,
+    /// The type; `None` without any value so far to say it.
+    kind: Option<ColumnKind>,
     is_kept: bool,
     keeps_text: bool,
-    /// Whether there was no value yet that says its type.
-    is_open: bool,
     /// The line and text of the first cell with the other decimal separator, if the column is categorical
     /// only for that reason.
     other_mark: Option<(u64, String)>,
@@ -83,11 +82,7 @@ struct Field {
 impl Field {
     /// An empty column.
     fn growing(&self) -> Growing {
-        Growing::new(
-            self.is_kept.then_some(self.kind),
-            self.is_open,
-            self.keeps_text,
-        )
+        Growing::new(self.kind, self.is_kept, self.keeps_text)
     }
 }
 
@@ -143,8 +138,7 @@ impl<'a> CsvReader<'a> {
                 None => kind_of(&sample, index, &options),
             };
             Field {
-                kind: kind.unwrap_or(ColumnKind::Number),
-                is_open: kind.is_none(),
+                kind,
                 is_kept: options
                     .only
                     .as_ref()
@@ -177,7 +171,7 @@ impl<'a> CsvReader<'a> {
     /// If there is no such column.
     pub fn with_kind(mut self, column: &str, kind: ColumnKind) -> Result<Self, DataError> {
         let field = self.field("kind", column)?;
-        (field.kind, field.is_open, field.other_mark) = (kind, false, None);
+        (field.kind, field.other_mark) = (Some(kind), None);
         Ok(self)
     }
 
@@ -196,7 +190,7 @@ impl<'a> CsvReader<'a> {
     /// The columns and their types, in the order of the file.
     pub fn columns(&self) -> impl Iterator<Item = (&str, ColumnKind)> {
         let kept = self.columns.iter().filter(|field| field.is_kept);
-        kept.map(|field| (field.name.as_str(), field.kind))
+        kept.map(|field| (&*field.name, field.kind.unwrap_or(ColumnKind::Number)))
     }
 
     /// The next rows, at least one and at most `most`; `None` at the end.
@@ -229,18 +223,11 @@ impl<'a> CsvReader<'a> {
             return Ok(None);
         }
         let (mut columns, mut passed_over, mut texts) = (Vec::new(), Vec::new(), BTreeMap::new());
-        for (field, cells) in self.columns.iter_mut().zip(cells) {
-            let Growing {
-                values,
-                is_open,
-                written,
-            } = cells;
-            field.is_open = is_open;
+        for (field, Growing { values, written }) in self.columns.iter_mut().zip(cells) {
             match values {
                 Some(values) => {
-                    let column = values.into_column(&field.name);
-                    field.kind = column.kind();
-                    columns.push(column);
+                    field.kind = values.kind();
+                    columns.push(values.into_column(&field.name));
                 }
                 None => passed_over.push(field.name.clone()),
             }

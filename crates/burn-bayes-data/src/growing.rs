@@ -9,28 +9,28 @@ use crate::table::{Column, ColumnKind, GrowingCategories, Texts};
 pub(crate) struct Growing {
     /// `None` for a skipped column.
     pub(crate) values: Option<GrowingValues>,
-    /// Whether there was no value yet that says its type.
-    pub(crate) is_open: bool,
     /// The unchanged text of the cells, if kept.
     pub(crate) written: Option<Texts>,
 }
 
 /// The values of a column under construction.
 pub(crate) enum GrowingValues {
+    /// This many missing ones: the first value says the type.
+    Open(usize),
     Numbers(Vec<f64>),
     Categories(GrowingCategories),
 }
 
 impl Growing {
-    /// An empty column of this type, perhaps open until there is a value, optionally with its text.
-    pub(crate) fn new(kind: Option<ColumnKind>, is_open: bool, keeps_text: bool) -> Self {
-        let values = kind.map(|kind| match kind {
-            ColumnKind::Number => GrowingValues::Numbers(Vec::new()),
-            ColumnKind::Category => GrowingValues::Categories(GrowingCategories::default()),
-        });
+    /// An empty column, of this type if it is known, optionally with its values and its text.
+    pub(crate) fn new(kind: Option<ColumnKind>, keeps_values: bool, keeps_text: bool) -> Self {
+        let values = match kind {
+            None => GrowingValues::Open(0),
+            Some(ColumnKind::Number) => GrowingValues::Numbers(Vec::new()),
+            Some(ColumnKind::Category) => GrowingValues::Categories(GrowingCategories::default()),
+        };
         Self {
-            values,
-            is_open,
+            values: keeps_values.then_some(values),
             written: keeps_text.then(Texts::default),
         }
     }
@@ -42,11 +42,7 @@ impl Growing {
         options: &CsvOptions,
         place: impl Fn() -> Place,
     ) -> Result<(), DataError> {
-        let Self {
-            values,
-            is_open,
-            written,
-        } = self;
+        let Self { values, written } = self;
         if values.is_none() && written.is_none() {
             return Ok(());
         }
@@ -58,26 +54,15 @@ impl Growing {
             written.push(cell);
         }
         match values {
-            Some(values) => {
-                let cell = cell.trim();
-                if *is_open && !options.is_missing(cell) {
-                    *is_open = false;
-                    if options.number(cell).is_none() {
-                        values.become_categories();
-                    }
-                }
-                values.push(cell, options, place)
-            }
+            Some(values) => values.push(cell.trim(), options, &place),
             None => Ok(()),
         }
     }
 
     /// Adds a missing value.
     pub(crate) fn push_missing(&mut self) {
-        match &mut self.values {
-            Some(GrowingValues::Numbers(cells)) => cells.push(f64::NAN),
-            Some(GrowingValues::Categories(cells)) => cells.push(None),
-            None => {}
+        if let Some(values) = &mut self.values {
+            values.push_missing();
         }
         if let Some(written) = &mut self.written {
             written.push("");
@@ -90,12 +75,18 @@ impl GrowingValues {
         &mut self,
         cell: &str,
         options: &CsvOptions,
-        place: impl Fn() -> Place,
+        place: &dyn Fn() -> Place,
     ) -> Result<(), DataError> {
-        let is_missing = options.is_missing(cell);
+        if options.is_missing(cell) {
+            self.push_missing();
+            return Ok(());
+        }
         match self {
-            Self::Categories(cells) => cells.push((!is_missing).then_some(cell)),
-            Self::Numbers(cells) if is_missing => cells.push(f64::NAN),
+            Self::Open(missing) => {
+                *self = Self::after(*missing, options.number(cell).is_some());
+                self.push(cell, options, place)?;
+            }
+            Self::Categories(cells) => cells.push(Some(cell)),
             Self::Numbers(cells) => {
                 let value = options.number(cell);
                 let value = value.filter(|value| value.is_finite());
@@ -106,17 +97,36 @@ impl GrowingValues {
         Ok(())
     }
 
-    /// Of a column without any value yet.
-    fn become_categories(&mut self) {
-        if let Self::Numbers(cells) = self {
-            let mut categories = GrowingCategories::default();
-            cells.iter().for_each(|_| categories.push(None));
-            *self = Self::Categories(categories);
+    fn push_missing(&mut self) {
+        match self {
+            Self::Open(missing) => *missing += 1,
+            Self::Numbers(cells) => cells.push(f64::NAN),
+            Self::Categories(cells) => cells.push(None),
+        }
+    }
+
+    /// This many missing values, of numbers or categories.
+    fn after(missing: usize, are_numbers: bool) -> Self {
+        if are_numbers {
+            return Self::Numbers(vec![f64::NAN; missing]);
+        }
+        let mut cells = GrowingCategories::default();
+        (0..missing).for_each(|_| cells.push(None));
+        Self::Categories(cells)
+    }
+
+    /// The type; `None` without any value to say it.
+    pub(crate) fn kind(&self) -> Option<ColumnKind> {
+        match self {
+            Self::Open(_) => None,
+            Self::Numbers(_) => Some(ColumnKind::Number),
+            Self::Categories(_) => Some(ColumnKind::Category),
         }
     }
 
     pub(crate) fn into_column(self, name: &str) -> Column {
         match self {
+            Self::Open(missing) => Column::numbers(name, vec![f64::NAN; missing]),
             Self::Numbers(mut values) => {
                 // Up to half of the capacity may be unused.
                 values.shrink_to_fit();
