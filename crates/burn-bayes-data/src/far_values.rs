@@ -68,11 +68,9 @@ impl FeaturePlan {
                 days.is_far(value)
                     .then(|| outside(date_of(value), range.map(date_of)))
             }
-            Code::OneHot { levels, rare, .. } => {
+            Code::OneHot { .. } => {
                 let category = column.category(row)?;
-                let is_new = [levels, rare]
-                    .iter()
-                    .all(|known| known.index(category).is_none());
+                let is_new = !self.code.has(category);
                 is_new.then(|| format!("{} is in no training row", shown(category)))
             }
         }

@@ -184,6 +184,12 @@ impl Preprocessor {
         self.widths().iter().sum()
     }
 
+    /// Whether the training rows have this category of a feature's column.
+    pub fn has_category(&self, column: &str, category: &str) -> bool {
+        let mut features = self.features.iter();
+        features.any(|plan| plan.name == column && plan.code.has(category))
+    }
+
     /// The number of features of each column, in order.
     pub fn widths(&self) -> Vec<usize> {
         self.features.iter().map(FeaturePlan::width).collect()
@@ -516,6 +522,23 @@ impl TargetPlan {
     }
 }
 
+impl Code {
+    /// The number of features of a value.
+    fn width(&self) -> usize {
+        match self {
+            Self::Number { .. } => 1,
+            Self::OneHot { levels, rare, .. } => levels.len() + usize::from(!rare.is_empty()),
+            Self::Date { parts, .. } => 1 + parts.names().len(),
+        }
+    }
+
+    /// Whether the training rows have a category.
+    pub(crate) fn has(&self, category: &str) -> bool {
+        let is_in = |known: &Levels| known.index(category).is_some();
+        matches!(self, Self::OneHot { levels, rare, .. } if is_in(levels) || is_in(rare))
+    }
+}
+
 impl FeaturePlan {
     /// Whether it tells some rows from others: it does not if all categories are rare.
     pub(crate) fn says_something(&self) -> bool {
@@ -555,12 +578,7 @@ impl FeaturePlan {
 
     /// The number of features of the column.
     fn width(&self) -> usize {
-        let of_values = match &self.code {
-            Code::Number { .. } => 1,
-            Code::OneHot { levels, rare, .. } => levels.len() + usize::from(!rare.is_empty()),
-            Code::Date { parts, .. } => 1 + parts.names().len(),
-        };
-        of_values + usize::from(self.says_missing)
+        self.code.width() + usize::from(self.says_missing)
     }
 
     fn find<'a>(&self, table: &'a Table) -> Result<&'a Column, DataError> {
@@ -598,8 +616,8 @@ impl FeaturePlan {
                         level(category, [levels, rare], policies.unseen, &place)?
                     }
                 };
-                let width = levels.len() + usize::from(!rare.is_empty());
-                values.extend((0..width).map(|place| f64::from(found == Some(place))));
+                let places = 0..self.code.width();
+                values.extend(places.map(|place| f64::from(found == Some(place))));
             }
             Code::Date { order, days, parts } => match column.category(row) {
                 Some(text) => {

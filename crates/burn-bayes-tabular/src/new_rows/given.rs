@@ -26,8 +26,6 @@ pub struct GivenRows<'a> {
     options: CsvOptions,
     /// The columns that are read: those of the features, and those that are copied or group the rows.
     columns: Vec<String>,
-    /// The names of the numbers that a category or a value becomes.
-    feature_names: HashSet<String>,
     rows: usize,
 }
 
@@ -45,7 +43,6 @@ pub struct GivenPrediction {
 impl<'a> RowPredictor<'a> {
     /// Predicts rows as they are given, numbered from 1.
     pub fn given(&'a self) -> GivenRows<'a> {
-        let preprocessor = &self.run.preprocessor;
         let options = self
             .options()
             .with_delimiter(DELIMITER)
@@ -58,7 +55,6 @@ impl<'a> RowPredictor<'a> {
             predictor: self,
             columns,
             options,
-            feature_names: preprocessor.feature_names().into_iter().collect(),
             rows: 0,
         }
     }
@@ -183,11 +179,9 @@ impl GivenRows<'_> {
 
     /// The first of these spellings that is a category of the column, or else the first.
     fn spelled<const N: usize>(&self, column: &str, spellings: [String; N]) -> String {
-        let is_category = |text: &&String| {
-            let feature = format!("{column}={text}");
-            self.feature_names.contains(&feature)
-        };
-        let found = spellings.iter().find(is_category);
+        let preprocessor = &self.predictor.run.preprocessor;
+        let mut known = spellings.iter();
+        let found = known.find(|text| preprocessor.has_category(column, text));
         found.unwrap_or(&spellings[0]).clone()
     }
 }
