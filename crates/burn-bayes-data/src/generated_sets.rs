@@ -23,87 +23,73 @@ pub struct GeneratedSet {
 
 /// All generated data sets, sorted by name.
 pub const GENERATED_SETS: &[GeneratedSet] = &[
-    set(
-        "claims",
-        "Claims of car owners, and what was paid with tax, regression",
-        "amount",
-        claims,
-    ),
-    set(
-        "clinic",
-        "Patients of whom some have a laboratory value, 2 classes of which one is rare",
-        "sepsis",
-        clinic,
-    ),
-    set(
-        "countries",
-        "Countries in fifteen years each, regression",
-        "life",
-        countries,
-    ),
-    set(
-        "gap",
-        "Noisy curve with a gap in the inputs, regression",
-        "y",
-        gap,
-    ),
-    set(
-        "grades",
-        "Grades from A to F, 6 ordered classes",
-        "grade",
-        grades,
-    ),
-    set(
-        "hourly",
-        "Rides of every hour with a trend, counts",
-        "rides",
-        hourly,
-    ),
-    set(
-        "loans",
-        "Loans with amounts and shares as text, regression",
-        "rate",
-        loans,
-    ),
-    set(
-        "patients",
-        "Invented patients with missing values, 2 classes",
-        "ill",
-        patients,
-    ),
-    set(
-        "sensor",
-        "Readings of a sensor that drifts, regression",
-        "flow",
-        sensor,
-    ),
-    set(
-        "shop",
-        "Products with slips of the pen, regression",
-        "price",
-        shop,
-    ),
-    set(
-        "two-moons",
-        "Points on two half circles, 2 classes",
-        "moon",
-        moons,
-    ),
-];
-
-const fn set(
-    name: &'static str,
-    about: &'static str,
-    target: &'static str,
-    table: fn(usize, u64) -> Result<Table, DataError>,
-) -> GeneratedSet {
     GeneratedSet {
-        name,
-        about,
-        target,
-        table,
-    }
-}
+        name: "claims",
+        about: "Claims of car owners, and what was paid with tax, regression",
+        target: "amount",
+        table: claims,
+    },
+    GeneratedSet {
+        name: "clinic",
+        about: "Patients of whom some have a laboratory value, 2 classes of which one is rare",
+        target: "sepsis",
+        table: clinic,
+    },
+    GeneratedSet {
+        name: "countries",
+        about: "Countries in fifteen years each, regression",
+        target: "life",
+        table: countries,
+    },
+    GeneratedSet {
+        name: "gap",
+        about: "Noisy curve with a gap in the inputs, regression",
+        target: "y",
+        table: gap,
+    },
+    GeneratedSet {
+        name: "grades",
+        about: "Grades from A to F, 6 ordered classes",
+        target: "grade",
+        table: grades,
+    },
+    GeneratedSet {
+        name: "hourly",
+        about: "Rides of every hour with a trend, counts",
+        target: "rides",
+        table: hourly,
+    },
+    GeneratedSet {
+        name: "loans",
+        about: "Loans with amounts and shares as text, regression",
+        target: "rate",
+        table: loans,
+    },
+    GeneratedSet {
+        name: "patients",
+        about: "Invented patients with missing values, 2 classes",
+        target: "ill",
+        table: patients,
+    },
+    GeneratedSet {
+        name: "sensor",
+        about: "Readings of a sensor that drifts, regression",
+        target: "flow",
+        table: sensor,
+    },
+    GeneratedSet {
+        name: "shop",
+        about: "Products with slips of the pen, regression",
+        target: "price",
+        table: shop,
+    },
+    GeneratedSet {
+        name: "two-moons",
+        about: "Points on two half circles, 2 classes",
+        target: "moon",
+        table: moons,
+    },
+];
 
 impl GeneratedSet {
     /// The data set with this name.

@@ -51,6 +51,7 @@ mod delimited;
 mod delimiter;
 mod error;
 mod far_values;
+mod generated_rows;
 mod generated_sets;
 mod generators;
 mod growing;

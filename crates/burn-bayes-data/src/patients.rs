@@ -17,21 +17,9 @@
 //! of `oxygen` with 0.04, independently of all other values.
 
 use crate::error::DataError;
+use crate::generated_rows::{generated, rounded};
 use crate::random::{Generator, generator, normal, uniform};
-use crate::table::{Column, Table};
-
-/// A row of the table.
-struct Patient {
-    age: f64,
-    sex: &'static str,
-    smoker: &'static str,
-    cough: &'static str,
-    temperature: f64,
-    crp: Option<f64>,
-    white_cells: f64,
-    oxygen: Option<f64>,
-    ill: &'static str,
-}
+use crate::table::Table;
 
 /// Invented patients: `age`, `sex`, `smoker`, `cough`, `temperature`, `crp`, `white_cells`, `oxygen`, and
 /// whether they are `ill`.
@@ -49,35 +37,18 @@ struct Patient {
 /// # Errors
 /// If there are no rows.
 pub fn patients(rows: usize, seed: u64) -> Result<Table, DataError> {
-    if rows == 0 {
-        return Err(DataError::config("rows", 0, "at least 1"));
-    }
-    let mut generator = generator(seed, "patients");
-    let patients: Vec<_> = (0..rows).map(|_| Patient::draw(&mut generator)).collect();
-    let numbers = |name, of: fn(&Patient) -> Option<f64>| {
-        let cells = patients
-            .iter()
-            .map(|patient| of(patient).unwrap_or(f64::NAN));
-        Column::numbers(name, cells.collect())
-    };
-    let categories = |name, of: fn(&Patient) -> &'static str| {
-        Column::categories(name, patients.iter().map(|patient| Some(of(patient))))
-    };
-    Table::new(vec![
-        numbers("age", |patient| Some(patient.age)),
-        categories("sex", |patient| patient.sex),
-        categories("smoker", |patient| patient.smoker),
-        categories("cough", |patient| patient.cough),
-        numbers("temperature", |patient| Some(patient.temperature)),
-        numbers("crp", |patient| patient.crp),
-        numbers("white_cells", |patient| Some(patient.white_cells)),
-        numbers("oxygen", |patient| patient.oxygen),
-        categories("ill", |patient| patient.ill),
-    ])
-}
-
-impl Patient {
-    fn draw(generator: &mut Generator) -> Self {
+    let names = [
+        "age",
+        "sex",
+        "smoker",
+        "cough",
+        "temperature",
+        "crp",
+        "white_cells",
+        "oxygen",
+        "ill",
+    ];
+    generated(names, rows, generator(seed, "patients"), |_, generator| {
         let age = (20.0 + 65.0 * uniform(generator)).floor();
         let sex = choice(["female", "male"], [0.5, 0.5], generator);
         let smoker = choice(["never", "former", "current"], [0.5, 0.25, 0.25], generator);
@@ -91,24 +62,25 @@ impl Patient {
         };
         let illness = f64::from(u8::from(is_ill));
         let fever = illness * (1.7 - 0.015 * (age - 20.0));
-        Self {
-            age,
-            sex,
-            smoker,
-            cough: choice(["none", "dry", "productive"], weights, generator),
-            temperature: rounded(36.8 + fever + 0.6 * normal(generator)),
-            crp: {
-                let level = rounded(libm::exp(1.2 + 1.6 * illness + normal(generator)));
-                sometimes_missing(level, 0.08, generator)
+        [
+            age.into(),
+            sex.into(),
+            smoker.into(),
+            choice(["none", "dry", "productive"], weights, generator).into(),
+            rounded(36.8 + fever + 0.6 * normal(generator), 1).into(),
+            {
+                let level = rounded(libm::exp(1.2 + 1.6 * illness + normal(generator)), 1);
+                sometimes_missing(level, 0.08, generator).into()
             },
-            white_cells: rounded((7.0 + 2.4 * illness + 2.0 * normal(generator)).max(1.0)),
-            oxygen: {
+            rounded((7.0 + 2.4 * illness + 2.0 * normal(generator)).max(1.0), 1).into(),
+            {
                 let saturation = 97.5 - 1.5 * illness + 1.5 * normal(generator);
-                sometimes_missing(rounded(saturation.clamp(70.0, 100.0)), 0.04, generator)
+                let saturation = rounded(saturation.clamp(70.0, 100.0), 1);
+                sometimes_missing(saturation, 0.04, generator).into()
             },
-            ill: if is_ill { "yes" } else { "no" },
-        }
-    }
+            if is_ill { "yes" } else { "no" }.into(),
+        ]
+    })
 }
 
 fn sometimes_missing(value: f64, share: f64, generator: &mut Generator) -> Option<f64> {
@@ -129,9 +101,4 @@ fn choice<const N: usize>(
         }
     }
     names[N - 1]
-}
-
-/// Rounds to one decimal.
-fn rounded(value: f64) -> f64 {
-    (10.0 * value).round() / 10.0
 }
