@@ -72,11 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let costs = arguments.cost.as_ref();
     let costs = costs.map(|costs| CostRule::of(costs, run.model.target(), positive));
     let costs = costs.transpose()?;
-    let by = arguments
-        .by
-        .iter()
-        .flat_map(|words| words.0.iter().cloned());
-    let by: Vec<String> = by.collect();
+    let by = super::names(&arguments.by);
     let conformal = arguments.conformal.request();
     let path = arguments.rows.display();
     let rows = busy(format_args!("reading {path}"), || {

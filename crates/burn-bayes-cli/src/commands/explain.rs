@@ -52,9 +52,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "is not two columns, such as `--pair age,crp`",
         )),
     });
-    let columns = arguments.columns.iter().flat_map(|words| words.0.clone());
     let request = ExplanationRequest {
-        columns: columns.collect(),
+        columns: super::names(&arguments.columns),
         pairs: pairs.collect::<Result<_>>()?,
         draws: run.draws(arguments.draws)?,
     };

@@ -25,7 +25,7 @@ use burn_bayes_tabular::experiments::ModelChoice;
 use burn_bayes_tabular::experiments::jobs::{Progress, Record, threads};
 use burn_bayes_tabular::rows::{InferredTask, PreparedRows, SplitTable, read_table, warnings};
 use burn_bayes_tabular::run::{Run, RunFolder};
-use burn_bayes_tabular::settings::{Config, DeviceName};
+use burn_bayes_tabular::settings::{Config, DeviceName, Words};
 
 /// The commands of the program.
 #[derive(Debug, Subcommand)]
@@ -92,6 +92,11 @@ struct JobFlags {
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
     output: OutputFlags,
+}
+
+/// The names of an option that may be given several times.
+fn names(lists: &[Words]) -> Vec<String> {
+    lists.iter().flat_map(|words| words.0.clone()).collect()
 }
 
 /// Loads the run in a folder, and warns if its fit diverged.
