@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_bayes::eval::DrawProbabilities;
+use burn_bayes::eval::{Bounded, DrawProbabilities};
 use burn_bayes::laplace::{Linearized, ModelOutputs};
 use burn_bayes::likelihood::Likelihood;
 use burn_bayes::posterior::{AnyPosterior, Posterior};
@@ -257,7 +257,9 @@ impl TrainedModel {
         let width = likelihood.outputs(targets);
         let column = |place: usize| outputs.iter().skip(place).step_by(width);
         let mean = |&mean: &f64| scale.unscaled(mean);
-        let deviation = |log_variance: &f64| limited(scale.spread * (0.5 * log_variance).exp());
+        // A network extrapolates logarithms without an end.
+        let deviation =
+            |log_variance: &f64| (scale.spread * (0.5 * log_variance).exp()).at_most(LARGEST);
         let predictions = match likelihood {
             Likelihood::GaussianMixture { components } => {
                 mixture(outputs, components, draws, mean, deviation)?
@@ -414,17 +416,11 @@ fn ordinal_probabilities(logits: &[f64], classes: usize) -> Vec<f64> {
     logits.chunks_exact(classes - 1).flat_map(of_row).collect()
 }
 
-/// The rates of counts, from their logarithms.
+/// The rates of counts, from their logarithms, which a network extrapolates without an end.
 fn rates(log_rates: impl Iterator<Item = f64>) -> Vec<f64> {
-    log_rates.map(f64::exp).map(limited).collect()
-}
-
-/// A number from its logarithm, which a network extrapolates without an end.
-fn limited(number: f64) -> f64 {
-    match number > LARGEST {
-        true => LARGEST,
-        false => number,
-    }
+    log_rates
+        .map(|log_rate| log_rate.exp().at_most(LARGEST))
+        .collect()
 }
 
 /// The rows as inputs of a network, some at a time.

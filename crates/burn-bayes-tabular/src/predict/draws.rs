@@ -1,6 +1,6 @@
 //! Predictions under draws of the weights.
 
-use burn_bayes::eval::{CountMixture, DrawProbabilities, GaussianMixture, NoisePrecision};
+use burn_bayes::eval::{Bounded, CountMixture, DrawProbabilities, GaussianMixture, NoisePrecision};
 
 use super::{Moments, NumberMixture};
 use crate::error::{Result, TabularError};
@@ -589,9 +589,9 @@ impl RealPredictions {
     /// Those of the logarithms of positive numbers, which a network extrapolates without an end.
     #[must_use]
     pub fn of_logarithms(mut self) -> Self {
-        let limit = |values: &mut Vec<f64>, most: f64| {
-            let too_large = values.iter_mut().filter(|value| **value > most);
-            too_large.for_each(|value| *value = most);
+        let limit = |values: &mut [f64], most: f64| {
+            let all = values.iter_mut();
+            all.for_each(|value| *value = value.at_most(most));
         };
         limit(&mut self.values, LARGEST_LOGARITHM);
         match &mut self.kind.deviations {
