@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use burn_bayes::Noise;
-use burn_bayes::eval::Bounded;
 use burn_bayes_data::{Column, ColumnKind, Features, Targets};
 
 use super::KnownRows;
-use crate::error::Result;
+use crate::error::{Result, TabularError};
 use crate::groups::Groups;
 use crate::order::{by_cost, spread};
-use crate::predict::Predictions;
+use crate::predict::{Predictions, TargetPredictions};
 use crate::random::shuffled;
 use crate::report::{Effect, EffectPoint, Explanation, Importance};
 use crate::rows::{not_a_column, true_targets};
 use crate::run::Run;
-use crate::scores::row_costs;
+use crate::scores::{Summary, mean, row_costs};
 use crate::settings::refused;
 
 /// The most rows that are permuted, and that effects are averages over.
@@ -111,7 +110,7 @@ impl ExplanationRequest {
         Ok(Explanation {
             target: run.config.data.target_text()?,
             rows: chosen.len(),
-            nll: base.iter().sum::<f64>() / base.len() as f64,
+            nll: summary(&base)?.mean,
             importance: importance.into_iter().map(|(_, found)| found).collect(),
             effects,
         })
@@ -172,15 +171,17 @@ impl<'a> Explained<'a> {
             let all = increases.iter_mut().zip(costs.iter().zip(base));
             all.for_each(|(sum, (cost, before))| *sum += (cost - before) / REPEATS as f64);
         }
-        let count = increases.len() as f64;
-        let increase = increases.iter().sum::<f64>() / count;
-        let squares: f64 = increases.iter().map(|one| (one - increase).powi(2)).sum();
-        let half = STANDARD_ERRORS * (squares / (count * (count - 1.0).at_least(1.0))).sqrt();
+        let Summary {
+            mean,
+            standard_error,
+            ..
+        } = summary(&increases)?;
+        let half = STANDARD_ERRORS * standard_error.unwrap_or(0.0);
         Ok(Importance {
             column: self.columns[column].name().into(),
-            increase,
-            lower: increase - half,
-            upper: increase + half,
+            increase: mean,
+            lower: mean - half,
+            upper: mean + half,
         })
     }
 
@@ -246,7 +247,7 @@ impl<'a> Explained<'a> {
                 let point = EffectPoint {
                     value: value.text.clone(),
                     number: value.number,
-                    mean: draws.iter().sum::<f64>() / draws.len() as f64,
+                    mean: mean(&draws),
                     lower: limit(LIMITS[0]),
                     upper: limit(LIMITS[1]),
                 };
@@ -272,58 +273,50 @@ impl<'a> Explained<'a> {
 fn outputs(predictions: &Predictions, run: &Run) -> Result<Vec<(String, Vec<f64>)>> {
     let mut targets = run.preprocessor.target_names();
     let name = targets.next().unwrap_or_default();
-    of_target(predictions, name, run.config.data.positive.as_deref())
+    let positive = run.config.data.positive.as_deref();
+    of_target(predictions, name, run.model.target().positive(positive)?)
 }
 
+/// Those of a target; `positive` is the one of two classes that is shown, by default the second.
 fn of_target(
     predictions: &Predictions,
     name: &str,
     positive: Option<&str>,
 ) -> Result<Vec<(String, Vec<f64>)>> {
-    let means = |values: &[f64], draws: usize| -> Vec<f64> {
-        let of_draws = values.chunks(values.len() / draws);
-        of_draws
-            .map(|draw| draw.iter().sum::<f64>() / draw.len() as f64)
-            .collect()
-    };
     Ok(match predictions {
-        Predictions::Reals(reals) => {
-            let [mut values, variances] = reals.moments_of_draws();
-            if reals.kind.is_of_logarithms {
-                let all = values.iter_mut().zip(variances);
-                all.for_each(|(value, variance)| *value = (*value + variance / 2.0).exp());
-            }
-            vec![(name.into(), means(&values, reals.draws))]
+        Predictions::Reals(_) | Predictions::Counts(_) => {
+            let of_draw = |draw| Ok(mean(&predictions.of_draw(draw).numbers()?.mean()));
+            let draws = (0..predictions.draws()).map(of_draw);
+            vec![(name.into(), draws.collect::<Result<_>>()?)]
         }
-        Predictions::Counts(counts) => vec![(name.into(), means(&counts.values, counts.draws))],
         Predictions::Classes(classes) => {
             let names = &classes.kind;
-            let last = names.len() - 1;
-            let shown: Vec<usize> = match names.len() {
-                2 => {
-                    let asked = names
-                        .iter()
-                        .position(|class| Some(class.as_str()) == positive);
-                    vec![asked.unwrap_or(last)]
-                }
-                _ => (0..names.len()).collect(),
+            let shown = match &names[..] {
+                [_, second] => Some(positive.unwrap_or(second)),
+                _ => None,
             };
-            let of_class = |class: usize| {
+            let of_class = |(class, name_of): (usize, &String)| {
                 let values = classes.values.iter().skip(class).step_by(names.len());
                 let values: Vec<f64> = values.copied().collect();
-                (
-                    format!("probability of {name} = {}", names[class]),
-                    means(&values, classes.draws),
-                )
+                let draws = values.chunks(classes.rows()).map(mean);
+                let output = format!("probability of {name} = {name_of}");
+                (output, draws.collect())
             };
-            shown.into_iter().map(of_class).collect()
+            let all = names.iter().enumerate();
+            all.filter(|(_, class)| shown.is_none_or(|shown| shown == *class))
+                .map(of_class)
+                .collect()
         }
         Predictions::Several(several) => {
-            let mut outputs = Vec::new();
-            for one in several {
-                outputs.extend(of_target(&one.predictions, &one.name, None)?);
-            }
-            outputs
+            let of_one = |one: &TargetPredictions| of_target(&one.predictions, &one.name, None);
+            let outputs = several.iter().map(of_one);
+            outputs.collect::<Result<Vec<_>>>()?.concat()
         }
     })
+}
+
+/// The mean over rows, with its standard error.
+fn summary(values: &[f64]) -> Result<Summary> {
+    let none = || TabularError::Data("no row has a value to predict; give other rows".into());
+    Summary::of(values).ok_or_else(none)
 }

@@ -47,6 +47,7 @@ pub use regression::{
     CoverageScores, QuantileFrequency, ReferredReals, RegressionScores, UniformityScores,
 };
 pub(crate) use row_costs::row_costs;
+pub(crate) use score::mean;
 pub use score::{Interval, Intervals, Score};
 pub use selective::SelectiveScores;
 pub use several_targets::{

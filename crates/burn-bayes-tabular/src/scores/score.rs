@@ -200,6 +200,7 @@ impl Score {
     }
 }
 
-pub(super) fn mean(values: &[f64]) -> f64 {
+/// The mean of numbers.
+pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
