@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::files::{at, make_folder};
-use burn_bayes_tabular::new_rows::{Evaluation, KnownRows};
+use burn_bayes_tabular::new_rows::Evaluation;
 use burn_bayes_tabular::predict::CostRule;
 use burn_bayes_tabular::run::RunFolder;
 use burn_bayes_tabular::scores::{ConformalScores, Scores};
@@ -13,7 +13,7 @@ use clap::{ArgAction, Args};
 
 use super::OutputFlags;
 use crate::console::{
-    busy, command_line, print, print_baselines, print_json, print_scores, print_table, tell, warn,
+    busy, command_line, print, print_baselines, print_json, print_scores, print_table,
 };
 use crate::settings::{ConformalFlags, FileFlags};
 
@@ -74,24 +74,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let costs = costs.transpose()?;
     let by = super::names(&arguments.by);
     let conformal = arguments.conformal.request();
-    let path = arguments.rows.display();
-    let rows = busy(format_args!("reading {path}"), || {
-        let conformal_by = conformal.as_ref().and_then(|request| request.by.as_deref());
-        KnownRows::read(
-            &run,
-            &arguments.rows,
-            arguments.file.format(),
-            &by,
-            conformal_by,
-        )
-    })?;
-    if rows.left_out > 0 {
-        let (usable, all) = (rows.rows(), rows.rows() + rows.left_out);
-        tell(format_args!(
-            "{usable} of {all} rows are scored; the others have missing values"
-        ));
-    }
-    rows.far.iter().for_each(warn);
+    let conformal_by = conformal.as_ref().and_then(|request| request.by.as_deref());
+    let format = arguments.file.format();
+    let rows = super::known_rows(&run, &arguments.rows, format, &by, conformal_by)?;
     let what = format!("scoring {} rows", rows.rows());
     let mut evaluation = busy(what, || rows.score(&run, draws, positive))?;
     if arguments.baseline {

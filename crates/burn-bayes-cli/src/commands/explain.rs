@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::files::make_folder;
-use burn_bayes_tabular::new_rows::{ExplanationRequest, KnownRows};
+use burn_bayes_tabular::new_rows::ExplanationRequest;
 use burn_bayes_tabular::run::RunFolder;
 use burn_bayes_tabular::settings::{DeviceName, Words, refused};
 use clap::{ArgAction, Args};
@@ -58,9 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         draws: run.draws(arguments.draws)?,
     };
     let path = arguments.rows.display();
-    let rows = busy(format_args!("reading {path}"), || {
-        KnownRows::read(&run, &arguments.rows, arguments.file.format(), &[], None)
-    })?;
+    let rows = super::known_rows(&run, &arguments.rows, arguments.file.format(), &[], None)?;
     let explanation = busy("predicting rows with replaced cells", || {
         request.explain(&run, &rows)
     })?;

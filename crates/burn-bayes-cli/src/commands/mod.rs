@@ -13,6 +13,7 @@ mod predict;
 mod tune;
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use clap::{Args, Subcommand};
@@ -23,9 +24,10 @@ use burn_bayes_data::Table;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::experiments::ModelChoice;
 use burn_bayes_tabular::experiments::jobs::{Progress, Record, threads};
+use burn_bayes_tabular::new_rows::KnownRows;
 use burn_bayes_tabular::rows::{InferredTask, PreparedRows, SplitTable, read_table, warnings};
 use burn_bayes_tabular::run::{Run, RunFolder};
-use burn_bayes_tabular::settings::{Config, DeviceName, Words};
+use burn_bayes_tabular::settings::{Config, DeviceName, FileFormat, Words};
 
 /// The commands of the program.
 #[derive(Debug, Subcommand)]
@@ -92,6 +94,27 @@ struct JobFlags {
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
     output: OutputFlags,
+}
+
+/// Reads rows with known targets, and says which are left out and which are far from the training rows.
+fn known_rows(
+    run: &Run,
+    path: &Path,
+    format: FileFormat,
+    by: &[String],
+    conformal_by: Option<&str>,
+) -> Result<KnownRows> {
+    let rows = busy(format_args!("reading {}", path.display()), || {
+        KnownRows::read(run, path, format, by, conformal_by)
+    })?;
+    if rows.left_out > 0 {
+        let (usable, all) = (rows.rows(), rows.rows() + rows.left_out);
+        tell(format_args!(
+            "{usable} of {all} rows are scored; the others have missing values"
+        ));
+    }
+    rows.far.iter().for_each(warn);
+    Ok(rows)
 }
 
 /// The names of an option that may be given several times.
