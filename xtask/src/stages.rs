@@ -360,8 +360,8 @@ fn test_on_device(request: &Request, device: &str) -> Outcome {
     let folder = workspace::target_folder(&request.root)?;
     let folder = format!("{}-{device}", folder.display());
     let packages: &[&str] = match device {
-        "ndarray" => &["burn-bayes"], // the oracle of Burn's own, which the program has not
-        _ => &["burn-bayes", "burn-bayes-cli"],
+        "ndarray" => &["burn-bayes-suite"], // the oracle of Burn's own, which the program has not
+        _ => &["burn-bayes-suite", "burn-bayes-cli"],
     };
     let features = packages.iter().map(|package| format!("{package}/{device}"));
     let features = features.collect::<Vec<_>>().join(",");

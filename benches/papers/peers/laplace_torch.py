@@ -4,7 +4,7 @@ Versions: Python 3.11, torch 2.15.0, laplace-torch 0.3, curvlinops-for-pytorch 3
 seed, because nothing is random. In a fresh virtual environment, from the root of the repository:
 
     pip install torch laplace-torch==0.3
-    python benches/papers/peers/laplace_torch.py > crates/burn-bayes/tests/it/golden/laplace_torch.json
+    python benches/papers/peers/laplace_torch.py > suite/tests/it/golden/laplace_torch.json
 
 The test `laplace::agrees_with_laplace_torch` computes the same with this library.
 """

@@ -1,0 +1,1 @@
+//! The integration suite of `burn-bayes` and `burn-bayes-contrib`, in `tests`.
