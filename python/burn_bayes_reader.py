@@ -479,23 +479,79 @@ def _date_inputs(code: Dict[str, Any], moment: Optional[datetime]) -> List[float
     return [_scaled(days, code["days"])] + found
 
 
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+
+
 def _moment(cell: Any, order: str) -> datetime:
-    """A date such as 2024-03-01, 1.3.2024 or 03/01/2024 10:30; at midnight if it has no time."""
+    """A date such as 2024-03-01, 1.3.2024, 03/01/24 3:30 PM, 1 March 2024 or 2024-03, at midnight if it has no time."""
     if isinstance(cell, date):
         return cell.replace(tzinfo=None) if isinstance(cell, datetime) else datetime.combine(cell, time())
-    day, clock = r"(\d{1,4})([-./])(\d{1,4})\2(\d{1,4})", r"(\d{1,2}):(\d{2})(?::(\d{2})(\.\d{1,9})?)?Z*"
-    found = re.fullmatch(rf"{day}(?:[T ]\s*{clock})?", str(cell), re.ASCII)
-    if found:
-        numbers = dict(zip(order.split("_"), found.group(1, 3, 4)))
-        year, month, day = (numbers[part] for part in ("year", "month", "day"))
-        hour, minute, second = (int(part or 0) for part in found.group(5, 6, 7))
-        try:
-            if len(year) == 4:
-                moment = datetime(int(year), int(month), int(day), hour, minute, second)
-                return moment + timedelta(seconds=float(found.group(8) or 0))
-        except ValueError:
-            pass
+    zone = r"(?:[ ]*(?:z|utc|gmt|[+-]\d{2}(?::?\d{2})?))?"
+    clock = rf"(\d{{1,2}}):(\d{{2}})(?::(\d{{2}})(\.\d{{1,9}})?)?(?:\s*([ap])\.?m\.?|{zone})"
+    found = re.fullmatch(rf"(.*?)(?:[T ,]+{clock})?", str(cell), re.ASCII | re.IGNORECASE)
+    try:
+        day = _numeric_day(found.group(1), order) or _named_day(found.group(1))
+        hour, minute, second = (int(part or 0) for part in found.group(2, 3, 4))
+        if found.group(6):
+            hour = datetime.strptime(f"{hour} {found.group(6)}m", "%I %p").hour
+        if day:
+            moment = datetime(*day, hour, minute, second)
+            return moment + timedelta(seconds=float(found.group(5) or 0))
+    except ValueError:
+        pass
     raise ValueError(f"`{cell}` is not a date in the order {order.replace('_', '-')}; correct it")
+
+
+def _numeric_day(text: str, order: str) -> Optional[Tuple[int, int, int]]:
+    """Year, month and day of numbers with one separator."""
+    found = re.fullmatch(r"(\d{1,4})([-./])(\d{1,4})(?:\2(\d{1,4}))?", text, re.ASCII)
+    if not found:
+        return None
+    first, separator, second, third = found.groups()
+    names = order.split("_")
+    if third is None:
+        names = [name for name in names if name != "day"] if order != "day_month_year" and separator != "." else []
+    numbers = dict(zip(names, (first, second, third)))
+    year = numbers.get("year", "")
+    if third is None and not (len(year) == 4 and 1800 <= int(year) < 2200):
+        return None
+    if len(year) == 4 or len(year) == 2 and separator == "/" and names[0] != "year":
+        return _full_year(year), int(numbers["month"]), int(numbers.get("day", 1))
+    return None
+
+
+def _named_day(text: str) -> Optional[Tuple[int, int, int]]:
+    """Year, month and day with the name of the month, perhaps after that of the weekday."""
+    parts = [part for part in re.split("[-./ ,]", text.lower()) if part]
+
+    def place(names: Sequence[str], part: str) -> Optional[int]:
+        return next((index for index, name in enumerate(names) if len(part) >= 3 and name.startswith(part)), None)
+
+    if parts and place(_WEEKDAYS, parts[0]) is not None:
+        parts = parts[1:]
+    months = [place(_MONTHS, part) for part in parts]
+    numbers = [part for part, month in zip(parts, months) if month is None]
+    if not all(re.fullmatch(r"\d{1,4}", number, re.ASCII) for number in numbers):
+        return None
+    named = [month for month in months if month is not None]
+    where = [index for index, month in enumerate(months) if month is not None]
+    if len(parts) == 3 and (where == [1] or where == [0] and len(numbers[1]) == 4):
+        return _full_year(numbers[1]), named[0] + 1, int(numbers[0])
+    if len(parts) == 2 and where == [0] and (len(numbers[0]) == 4 or "-" in text):
+        return _full_year(numbers[0]), named[0] + 1, 1
+    return None
+
+
+def _full_year(text: str) -> int:
+    """The years of two digits are those from 1969 to 2068."""
+    if len(text) not in (2, 4):
+        raise ValueError
+    year = int(text)
+    return year if len(text) == 4 else year + (2000 if year < 69 else 1900)
 
 
 def _number(cell: str, decimal: str, delimiter: str) -> Optional[float]:

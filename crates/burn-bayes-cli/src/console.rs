@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,17 @@ use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::report::{Summary, Table, number};
 use burn_bayes_tabular::scores::Baseline;
 use burn_bayes_tabular::scores::Scores;
+
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Whether progress and notes are left out from now on.
+pub(crate) fn set_quiet(is_quiet: bool) {
+    IS_QUIET.store(is_quiet, Ordering::Relaxed);
+}
+
+fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
 
 /// A progress bar that is cleared when dropped.
 #[derive(Debug)]
@@ -36,7 +47,8 @@ impl Bar {
     fn new(template: &str) -> Option<Self> {
         let style = ProgressStyle::with_template(template);
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        io::stderr().is_terminal().then(|| {
+        let is_shown = io::stderr().is_terminal() && !is_quiet();
+        is_shown.then(|| {
             let bar = ProgressBar::no_length().with_style(style);
             bars().push(bar.clone());
             Self(bar)
@@ -225,8 +237,15 @@ pub(crate) fn print(line: impl Display) -> Result<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
-/// Writes a line to standard error, above a bar. Errors are ignored, as they could not be reported.
+/// Writes a line of progress or a note to standard error, unless these are not wanted.
 pub(crate) fn tell(line: impl Display) {
+    if !is_quiet() {
+        say(line);
+    }
+}
+
+/// Writes a line to standard error, above a bar. Errors are ignored, as they could not be reported.
+pub(crate) fn say(line: impl Display) {
     match bars().last() {
         Some(bar) => bar.println(line.to_string()),
         None => {
@@ -237,7 +256,7 @@ pub(crate) fn tell(line: impl Display) {
 
 /// Writes what should be known of a result to standard error.
 pub(crate) fn warn(warning: impl Display) {
-    tell(format_args!("warning: {warning}"));
+    say(format_args!("warning: {warning}"));
 }
 
 /// Prints an object as one line of JSON.

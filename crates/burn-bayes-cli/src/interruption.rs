@@ -9,7 +9,7 @@ use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::console::tell;
+use crate::console::say;
 use burn_bayes_tabular::error::{INTERRUPTED, Result, TabularError};
 use burn_bayes_tabular::files::remove_unfinished;
 
@@ -63,7 +63,7 @@ fn failure() -> TabularError {
 pub(crate) fn end() -> ! {
     // A second thread blocks here until the first one ends the process.
     remove_unfinished();
-    tell(format_args!("error: {}", failure()));
+    say(format_args!("error: {}", failure()));
     process::exit(INTERRUPTED.into())
 }
 

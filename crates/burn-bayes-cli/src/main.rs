@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::commands::Command;
-use crate::console::tell;
+use crate::console::say;
 use burn_bayes_tabular::error::TabularError;
 
 /// Takes a fifth off the time of training steps of small networks, which allocate hundreds of small tensors.
@@ -30,6 +30,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 struct Program {
     #[command(subcommand)]
     command: Command,
+    /// Print results, warnings and errors, but neither progress nor notes
+    #[arg(long, global = true)]
+    quiet: bool,
 }
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     let matches = Program::command().get_matches();
     let program = Program::from_arg_matches(&matches);
     let program = program.unwrap_or_else(|error| error.format(&mut Program::command()).exit());
+    console::set_quiet(program.quiet);
     match interruption::catch().and_then(|()| program.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader closed the pipe, which is not an error.
@@ -54,7 +58,7 @@ fn main() -> ExitCode {
         Err(TabularError::Interrupted(_)) => interruption::end(),
         Err(failure) => {
             let message = settings::error_message(&failure, &Program::command(), &matches);
-            tell(format_args!("error: {message}"));
+            say(format_args!("error: {message}"));
             ExitCode::from(failure.code())
         }
     }

@@ -14,7 +14,7 @@ use crate::forest::Forest;
 use crate::predict::Predictions;
 use crate::rows::{Target, TrainingSet};
 use crate::scores::{Baseline, BaselineModel, BaselineScores, Constant, row_costs};
-use crate::settings::{FitSettings, Method, NetworkShape, PriorName, PriorPrecision};
+use crate::settings::{FitSettings, Method, NetworkShape, PlainName, PriorName, PriorPrecision};
 
 /// The plain models beside a fit.
 #[derive(Debug)]
@@ -45,19 +45,11 @@ impl PlainModels {
     /// # Errors
     /// If a setting is invalid for these rows.
     pub(crate) fn fit(train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
-        let linear = linear(settings);
-        let is_trained = matches!(train.target(), Target::Counts { .. } | Target::Several(_));
         // A linear model that is solved directly, or one of counts or several targets, is this baseline, with uncertainty.
-        let is_linear = is_trained && settings.is_linear();
-        let linear = if is_linear || is_solved_directly(train, settings) {
-            None
-        } else if is_quickly_solved(train, &linear)
-            || is_trained && is_quickly_trained(train, &linear)
-        {
-            Some(PlainFit::of(train, &linear)?)
-        } else {
-            let reason = "it has too many weights or rows to be solved within seconds";
-            Some(PlainFit::Absent(reason.into()))
+        let is_linear = is_trained(train.target()) && settings.is_linear();
+        let linear = match is_linear || is_solved_directly(train, settings) {
+            true => None,
+            false => Some(PlainFit::linear(train, settings)?),
         };
         Ok(Self {
             target: train.target().clone(),
@@ -75,9 +67,7 @@ impl PlainModels {
     /// # Errors
     /// If a setting is invalid for these rows.
     pub(crate) fn fit_others(&mut self, train: &TrainingSet, settings: &FitSettings) -> Result<()> {
-        let forest = Forest::fit(train, settings.seed);
-        let forest = forest.map(|forest| PlainFit::Forest(Box::new(forest)));
-        self.forest = Some(PlainFit::or_absent(forest)?);
+        self.forest = Some(PlainFit::forest(train, settings)?);
         if settings.is_linear() {
             let network = network(settings);
             let count = weights(&network, train.width(), train.target())? as f64;
@@ -147,7 +137,54 @@ impl PlainModels {
     }
 }
 
+/// The predictions of several groups of rows by a plain model of the training rows of a fit; `None` if it takes more than
+/// seconds.
+///
+/// # Errors
+/// If a setting is invalid for these rows.
+pub(crate) fn predictions(
+    model: PlainName,
+    train: &TrainingSet,
+    settings: &FitSettings,
+    groups: &[&Features],
+) -> Result<Option<Vec<Predictions>>> {
+    let fit = match model {
+        PlainName::Constant => {
+            let constant = Constant::of(train)?;
+            let of_rows = |rows: &&Features| constant.predictions(train.target(), rows.rows());
+            return Ok(Some(groups.iter().map(of_rows).collect()));
+        }
+        PlainName::Linear => PlainFit::linear(train, settings)?,
+        PlainName::Forest => PlainFit::forest(train, settings)?,
+    };
+    let predictions = groups.iter().map(|rows| Ok(fit.predict(rows)?.ok()));
+    predictions.collect()
+}
+
+/// Whether a linear model of the target is trained, and not solved directly.
+fn is_trained(target: &Target) -> bool {
+    matches!(target, Target::Counts { .. } | Target::Several(_))
+}
+
 impl PlainFit {
+    fn linear(train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
+        let linear = linear(settings);
+        let is_quick = is_quickly_solved(train, &linear)
+            || is_trained(train.target()) && is_quickly_trained(train, &linear);
+        match is_quick {
+            true => Self::of(train, &linear),
+            false => {
+                let reason = "it has too many weights or rows to be solved within seconds";
+                Ok(Self::Absent(reason.into()))
+            }
+        }
+    }
+
+    fn forest(train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
+        let forest = Forest::fit(train, settings.seed);
+        Self::or_absent(forest.map(|forest| Self::Forest(Box::new(forest))))
+    }
+
     fn of(train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
         let model = fit(train, settings, &mut Unobserved);
         Self::or_absent(model.map(|model| Self::Fitted(Box::new(model))))

@@ -70,7 +70,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         arguments.posterior_draws,
     )?;
     let jobs = simulations.jobs(&design)?;
-    let cache = ResultCache::begin(&arguments.out, "simulations.jsonl", arguments.jobs.resume)?;
+    let cache = ResultCache::begin(
+        &arguments.out,
+        "simulations.jsonl",
+        arguments.jobs.existing(),
+    )?;
     let shown = Fits::of("check", arguments.jobs.resume).quietly();
     let records = jobs::run(&jobs, &cache, threads(arguments.jobs.threads), &shown)?;
     let check = simulations.check(&design, &records)?;

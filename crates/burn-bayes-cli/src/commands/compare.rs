@@ -1,4 +1,4 @@
-//! `compare`: several methods on the same folds of the same rows.
+//! `compare`: several methods, and plain models, on the same folds of the same rows.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use burn_bayes_tabular::Result;
 use burn_bayes_tabular::experiments::comparison::{Comparison, Runs};
 use burn_bayes_tabular::experiments::jobs::{self, ResultCache, threads};
 use burn_bayes_tabular::rows::SplitTable;
-use burn_bayes_tabular::settings::Method;
+use burn_bayes_tabular::settings::{Method, PlainName};
 use clap::Args;
 
 use super::{Fits, JobFlags, OF_ONE_RUN};
@@ -28,6 +28,18 @@ pub(crate) struct Arguments {
         default_value = "map,vifa,swag,slang,mclmc"
     )]
     methods: Vec<Method>,
+    /// Plain models to compare with, separated by commas
+    #[arg(
+        long,
+        value_name = "MODELS",
+        value_delimiter = ',',
+        value_parser = choice::<PlainName>(),
+        default_value = "linear,forest"
+    )]
+    plain: Vec<PlainName>,
+    /// Compare with no plain models
+    #[arg(long, conflicts_with = "plain")]
+    no_plain: bool,
     /// Number of random re-splits of the rows, each with another seed for the fits; with --time there is one
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
@@ -74,6 +86,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut runs = Runs::new(
         config,
         &arguments.methods,
+        if arguments.no_plain {
+            &[]
+        } else {
+            &arguments.plain
+        },
         arguments.repeats,
         arguments.folds,
     )?;
@@ -84,11 +101,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let rows = SplitTable::deal(table, &config.data, config.fit.seed)?;
     super::choose_scale(&rows, runs.config_mut())?;
     let (fits, positive) = runs.of_rows(&rows)?;
-    let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.jobs.resume)?;
+    let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.jobs.existing())?;
     let shown = Fits::of("compare", arguments.jobs.resume);
     let records = jobs::run(&fits, &cache, threads(arguments.jobs.threads), &shown)?;
     let positive = positive.as_deref();
-    let comparison = Comparison::of(command_line(), positive, runs.methods(), &records)?
+    let comparison = Comparison::of(command_line(), positive, &runs.names(), &records)?
         .with_intervals(&runs, &rows, &records)?;
     comparison.write(&arguments.out)?;
     comparison.write_leaderboard(&arguments.out, runs.config())?;

@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     /// Continue the interrupted fit in the folder, or, with --budget or --until-rhat, the chains of a finished one
     #[arg(long)]
     resume: bool,
+    /// Replace the run in the folder
+    #[arg(long, conflicts_with = "resume")]
+    overwrite: bool,
     /// Number of members of an ensemble that are fitted at the same time [default: 1]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -48,9 +51,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let rows = chosen(&mut config)?;
     let command = command_line();
-    let start = match arguments.resume {
-        true => Start::Resumed,
-        false => Start::New(&command),
+    let start = match (arguments.resume, arguments.overwrite) {
+        (true, _) => Start::Resumed,
+        (false, true) => Start::Instead(&command),
+        (false, false) => Start::New(&command),
     };
     let mut finished = match config.fit.members {
         1 => {

@@ -8,6 +8,7 @@ mod demo;
 mod evaluate;
 mod explain;
 mod fit;
+mod manual;
 mod plan;
 mod predict;
 mod tune;
@@ -23,7 +24,7 @@ use crate::interruption;
 use burn_bayes_data::Table;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::experiments::ModelChoice;
-use burn_bayes_tabular::experiments::jobs::{Progress, Record, threads};
+use burn_bayes_tabular::experiments::jobs::{Existing, Progress, Record, threads};
 use burn_bayes_tabular::new_rows::KnownRows;
 use burn_bayes_tabular::rows::{InferredTask, PreparedRows, SplitTable, read_table, warnings};
 use burn_bayes_tabular::run::{Run, RunFolder};
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Data(data::Arguments),
     /// Print a shell completion script
     Completions(completions::Arguments),
+    /// Write the manual pages of all commands
+    Manual(manual::Arguments),
 }
 
 impl Command {
@@ -71,6 +74,7 @@ impl Command {
             Self::Check(arguments) => check::run(&arguments),
             Self::Data(arguments) => data::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
+            Self::Manual(arguments) => manual::run(&arguments),
         }
     }
 }
@@ -89,11 +93,24 @@ struct JobFlags {
     /// Resume from the finished fits in the folder
     #[arg(long)]
     resume: bool,
+    /// Replace the results in the folder
+    #[arg(long, conflicts_with = "resume")]
+    overwrite: bool,
     /// Number of fits at the same time [default: the number of processors]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
     output: OutputFlags,
+}
+
+impl JobFlags {
+    fn existing(&self) -> Existing {
+        match (self.resume, self.overwrite) {
+            (true, _) => Existing::Resumed,
+            (false, true) => Existing::Replaced,
+            (false, false) => Existing::Refused,
+        }
+    }
 }
 
 /// Reads rows with known targets, and says which are left out and which are far from the training rows.

@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let flags = ranges.names().map(|name| (name, searched));
     arguments.settings.refuse(flags)?;
     let search = tuning.search(ranges, arguments.trials, arguments.survivors)?;
-    let cache = ResultCache::begin(&arguments.out, "trials.jsonl", arguments.jobs.resume)?;
+    let cache = ResultCache::begin(&arguments.out, "trials.jsonl", arguments.jobs.existing())?;
     let shown = Fits::of("tune", arguments.jobs.resume);
     let tuned = tuning.run(&search, &cache, threads(arguments.jobs.threads), &shown)?;
     tuned.write(&arguments.out)?;

@@ -549,6 +549,73 @@ fn a_run_is_not_overwritten() {
     assert_eq!((code, message.contains("finished")), (2, true), "{message}");
 }
 
+#[test]
+fn a_run_is_replaced_where_that_is_asked_for() {
+    let place = Workplace::with_moons();
+    let quick = format!("{MOONS} --epochs 1 --lr 0.1");
+    place.output(&format!("{quick} --members 2 --refit --out run"));
+    place.write("run/member-2/mine.txt", "");
+    place.write("run/notes.txt", "");
+    // Bad settings are known before anything is removed.
+    let (code, _) = place.failure(&format!("{quick} --rank 9999 --overwrite --out run"));
+    assert!(code == 2 && place.path("run/member-1/model.toml").exists());
+    place.output(&format!("{quick} --overwrite --out run"));
+    place.output(&format!("{quick} --out other"));
+    for file in ["posterior.safetensors", "scores.json", "validation.csv"] {
+        let read = |run: &str| std::fs::read(place.path(run).join(file)).unwrap();
+        assert!(read("run") == read("other"), "{file}");
+    }
+    let files = std::fs::read_dir(place.path("run")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let kept: Vec<String> = names
+        .filter(|name| !place.path("other").join(name).exists())
+        .collect();
+    assert!(
+        kept.iter()
+            .all(|name| ["member-2", "notes.txt"].contains(&name.as_str()))
+            && kept.len() == 2
+    );
+    assert!(place.path("run/member-2/mine.txt").exists());
+    // Settings that belong to no run are not removed.
+    place.write("other.toml", "");
+    std::fs::create_dir(place.path("mine")).unwrap();
+    place.write("mine/config.toml", "");
+    let (code, message) = place.failure(&format!("{quick} --overwrite --out mine"));
+    assert!(
+        code == 2 && message.contains("does not belong to a run"),
+        "{message}"
+    );
+    let (code, _) = place.failure(&format!("{quick} --overwrite --resume --out run"));
+    assert_eq!(code, 2);
+}
+
+#[test]
+fn a_quiet_fit_prints_results_and_warnings_only() {
+    let place = Workplace::with_moons();
+    place.write(
+        "odd.csv",
+        &place.read("moons.csv").replacen("0.", "9999", 1),
+    );
+    let quick = "fit --target kind --epochs 1 --lr 0.1";
+    let run = |rest: &str| {
+        let output = place
+            .burn_bayes(&format!("{quick} {rest}"))
+            .output()
+            .unwrap();
+        assert!(!output.stdout.is_empty());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(run("--data moons.csv --out loud").contains("task: "));
+    assert_eq!(run("--data moons.csv --out still --quiet"), "");
+    let warned = run("--data odd.csv --out odd --quiet");
+    assert!(
+        !warned.is_empty() && warned.lines().all(|line| line.starts_with("warning: ")),
+        "{warned}"
+    );
+    let (_, message) = place.failure("fit --quiet --data none.csv --target kind --out none");
+    assert!(message.starts_with("error: "), "{message}");
+}
+
 /// All files of a finished run except plots.
 #[cfg(unix)]
 const FILES: [&str; 9] = [

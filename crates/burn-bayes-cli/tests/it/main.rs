@@ -50,6 +50,29 @@ fn completions_name_the_commands() {
 }
 
 #[test]
+fn every_command_has_a_manual_page() {
+    let place = workplace::Workplace::new();
+    place.output("manual pages");
+    for page in [
+        "burn-bayes",
+        "burn-bayes-fit",
+        "burn-bayes-data-generate",
+        "burn-bayes-manual",
+    ] {
+        let text = place.read(&format!("pages/{page}.1"));
+        assert!(
+            text.contains(".SH SYNOPSIS") && text.contains("quiet"),
+            "{page}: {text}"
+        );
+    }
+    assert!(
+        place
+            .read("pages/burn-bayes-fit.1")
+            .contains("Number of passes over the training rows")
+    );
+}
+
+#[test]
 fn an_unknown_command_is_a_usage_error() {
     burn_bayes().arg("fitt").assert().code(2);
 }

@@ -69,6 +69,10 @@ fn a_search_is_the_same_on_any_number_of_threads_and_after_an_interruption() {
     );
     let (code, message) = place.failure(&format!("{TUNE} --out one"));
     assert!(code == 2 && message.contains("--resume"), "{message}");
+    let anew = place.output(&format!("{TUNE} --overwrite --out three"));
+    assert_eq!(anew, three);
+    let count = |run: &str| place.read(&format!("{run}/trials.jsonl")).lines().count();
+    assert_eq!(count("three"), count("one"));
 }
 
 #[test]

@@ -163,7 +163,8 @@ impl Chains<'_, '_> {
             let record = EpochRecord {
                 epoch: self.epoch(),
                 epochs,
-                loss: self.sampling.loss()? / self.training.training_set.rows() as f64,
+                loss: self.sampling.loss()? / self.training.training_set.rows() as f64
+                    + self.training.constant_of_loss,
                 r_hat: agreement.map(|agreement| agreement.r_hat),
             };
             if observer.epoch(&record, &|| self.snapshot()).is_break() {

@@ -142,6 +142,8 @@ pub(super) struct Training<'a> {
     learned_prior: Option<LearnedPrior>,
     pub(super) function_prior: Option<FunctionPrior>,
     pub(super) device: Device,
+    /// Of the rows that train.
+    pub(super) constant_of_loss: f64,
 }
 
 impl<'a> Training<'a> {
@@ -165,6 +167,7 @@ impl<'a> Training<'a> {
             learned_prior: LearnedPrior::new(settings, training_set.rows()),
             function_prior,
             device: settings.device.device()?.autodiff(),
+            constant_of_loss: training_set.constant_of_loss(),
         })
     }
 }
@@ -459,7 +462,7 @@ impl<L: Learner> TrainingObserver<L> for Watched<'_, '_> {
         let record = EpochRecord {
             epoch: summary.epoch,
             epochs,
-            loss: summary.loss,
+            loss: summary.loss + self.training.constant_of_loss,
             r_hat: None,
         };
         let snapshot = || -> Result<TrainedModel> {

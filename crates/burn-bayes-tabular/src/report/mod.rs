@@ -60,6 +60,8 @@ pub struct Report<'a> {
     pub config: &'a str,
     /// Quantities recorded at every epoch.
     pub training: &'a [TrainingCurve],
+    /// Whether the epochs are those of chains, which sample.
+    pub is_sampled: bool,
     /// The name of the target's column.
     pub target: &'a str,
     /// The scored rows; `None` if the fit stopped at a non-finite number.

@@ -46,7 +46,7 @@ impl<'a> Page<'a> {
         if let Some(rows) = &report.rows {
             sections.extend(baselines::section(rows.further.baselines, rows.scores));
         }
-        sections.extend(training::section(report.training)?);
+        sections.extend(training::section(report.training, report.is_sampled)?);
         if let Some(rows) = &report.rows {
             sections.extend(of_predictions(
                 rows.predictions,

@@ -28,6 +28,8 @@ pub struct Table {
     pub header: Vec<String>,
     /// Cells, as many as in the header.
     pub rows: Vec<Vec<String>>,
+    /// Whether a page shows it only when asked for.
+    pub(crate) is_folded: bool,
 }
 
 impl Section {
@@ -79,6 +81,15 @@ impl Table {
             caption: caption.into(),
             header: header.into_iter().map(H::into).collect(),
             rows: rows.into_iter().collect(),
+            is_folded: false,
+        }
+    }
+
+    /// The same, shown only when asked for.
+    pub(crate) fn folded(self) -> Self {
+        Self {
+            is_folded: true,
+            ..self
         }
     }
 }

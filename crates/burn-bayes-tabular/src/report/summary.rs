@@ -27,6 +27,8 @@ pub struct SummaryLine {
     pub(crate) meaning: String,
     /// The reason if only the interval is missing.
     reason: Option<String>,
+    /// Whether it is one more of several similar scores.
+    is_further: bool,
 }
 
 /// Number of headline scores.
@@ -39,6 +41,22 @@ impl Summary {
         let lines: Vec<SummaryLine> = lines.collect();
         let notes = notes(&lines);
         Self { lines, notes }
+    }
+
+    /// The lines that a page shows, and those that it folds, if there are any.
+    pub(crate) fn groups(&self) -> Vec<(bool, Vec<&SummaryLine>)> {
+        let group = |is_further| {
+            let lines = self.lines.iter();
+            (
+                is_further,
+                lines.filter(|line| line.is_further == is_further).collect(),
+            )
+        };
+        let groups: [(bool, Vec<_>); 2] = [group(false), group(true)];
+        groups
+            .into_iter()
+            .filter(|(_, lines)| !lines.is_empty())
+            .collect()
     }
 
     /// The headline scores.
@@ -85,6 +103,7 @@ impl SummaryLine {
             better: line.spec.better.words(),
             meaning: unbroken(&meaning),
             reason,
+            is_further: line.spec.is_further,
         }
     }
 }

@@ -93,6 +93,7 @@ impl Sample {
             command: "burn-bayes fit --data rows.csv --target y --model mlp:50,50 --method vifa --rank 8",
             config: "method = \"vifa\"\nrank = 8\nepochs = 60\nlearning_rate = 0.001\n",
             training: &self.training,
+            is_sampled: false,
             target: &self.target,
             rows: Some(ScoredRows {
                 part: "validation rows",

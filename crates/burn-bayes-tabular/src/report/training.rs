@@ -27,7 +27,7 @@ const MOST_POINTS: usize = 400;
 const MOST_MARKS: usize = 30;
 
 /// The section; `None` if nothing was recorded.
-pub(crate) fn section(curves: &[TrainingCurve]) -> Result<Option<Section>> {
+pub(crate) fn section(curves: &[TrainingCurve], is_sampled: bool) -> Result<Option<Section>> {
     let mut units: Vec<&str> = Vec::new();
     for curve in curves.iter().filter(|curve| curve.is_drawable()) {
         if !units.contains(&curve.unit.as_str()) {
@@ -40,15 +40,16 @@ pub(crate) fn section(curves: &[TrainingCurve]) -> Result<Option<Section>> {
             .iter()
             .filter(|curve| curve.unit == *unit && curve.is_drawable())
             .collect();
-        figures.push(figure(index, unit, &group)?);
+        figures.push(figure(index, unit, &group, is_sampled)?);
     }
     Ok((!figures.is_empty()).then(|| {
-        Section::new(
-            "training",
-            "Training",
-            "Loss and scores at the end of every epoch.",
-        )
-        .with_figures(figures)
+        let text = match is_sampled {
+            true => {
+                "Loss and scores of the chains at their steps. Each chain climbs to a mode, leaves it again to find its step size, and then samples: the curves rise where it leaves the mode, because most of the posterior is not there."
+            }
+            false => "Loss and scores at the end of every epoch.",
+        };
+        Section::new("training", "Training", text).with_figures(figures)
     }))
 }
 
@@ -71,10 +72,13 @@ impl TrainingCurve {
     }
 }
 
-fn figure(index: usize, unit: &str, curves: &[&TrainingCurve]) -> Result<Figure> {
+fn figure(index: usize, unit: &str, curves: &[&TrainingCurve], is_sampled: bool) -> Result<Figure> {
     let labels: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
     let title = sentence(&labels.join(" and "));
     let reading = match curves {
+        _ if is_sampled => {
+            "In the second half, the curves should have no trend. A point is a single draw of each chain, so it lies above the score of the fit, which averages over many."
+        }
         [_] => "If the curve is still falling at the end, train for more epochs.",
         _ => {
             "If the curves are still falling at the end, train for more epochs. If the validation curve rises while the training loss falls, the model overfits. The training loss is computed with the weight draws of single steps, so the validation NLL of the average over draws may lie below it."

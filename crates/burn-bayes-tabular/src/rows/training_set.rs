@@ -430,6 +430,17 @@ impl TrainingSet {
         columns.map(scale).collect()
     }
 
+    /// What the mean loss of the rows lacks of their negative log-likelihood: the mean of ln y! of counts, 0 for other targets.
+    pub(crate) fn constant_of_loss(&self) -> f64 {
+        match self.target {
+            Target::Counts { .. } => {
+                let counts = self.targets.iter().map(|&count| f64::from(count));
+                counts.map(|count| libm::lgamma(count + 1.0)).sum::<f64>() / self.rows() as f64
+            }
+            _ => 0.0,
+        }
+    }
+
     /// The means of the stored targets; for classes, their frequencies, and for labels those of their second class.
     pub(crate) fn target_means(&self) -> Vec<f64> {
         let outputs = self.target.columns();

@@ -103,11 +103,8 @@ impl EnsembleFit {
         recalibration::check(&config.fit, &rows)?;
         let fingerprint = format!("{:016x}\n", rows.fingerprint());
         let folder = match start {
-            Start::New(command) => {
-                let folder = RunFolder::create(out, &config, command)?;
-                write_whole(&folder.rows_file(), fingerprint.as_bytes())?;
-                folder
-            }
+            Start::New(command) => RunFolder::create(out, &config, command)?,
+            Start::Instead(command) => RunFolder::replace(out, &config, command)?,
             Start::Resumed => {
                 let folder = RunFolder::resume(out)?;
                 let path = folder.rows_file();
@@ -119,6 +116,7 @@ impl EnsembleFit {
                 folder
             }
         };
+        write_whole(&folder.rows_file(), fingerprint.as_bytes())?;
         folder.remove_validation()?;
         Ok(Self {
             fits: MemberFits::new(folder.clone(), config, rows)?.into(),

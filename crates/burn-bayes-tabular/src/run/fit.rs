@@ -30,6 +30,8 @@ const MOST_COMPARED: usize = 4096;
 pub enum Start<'a> {
     /// In a new folder, with this command line.
     New(&'a str),
+    /// The same, in the place of the run in the folder, if there is one.
+    Instead(&'a str),
     /// From the checkpoint in the folder, if any.
     Resumed,
 }
@@ -126,6 +128,7 @@ impl FolderFit {
         recalibration::check(&config.fit, &rows)?;
         let folder = match start {
             Start::New(command) => RunFolder::create(out, &config, command)?,
+            Start::Instead(command) => RunFolder::replace(out, &config, command)?,
             Start::Resumed => {
                 let folder = RunFolder::resume(out)?;
                 folder.reopen(&config)?;

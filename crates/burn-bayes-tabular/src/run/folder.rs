@@ -38,6 +38,32 @@ impl RunFolder {
         Ok(folder)
     }
 
+    /// The same in the place of the run in the folder, if there is one. Of what else is there, nothing changes.
+    ///
+    /// # Errors
+    /// If another process is fitting there, or a file cannot be removed or written.
+    pub(crate) fn replace(path: &Path, config: &Config, command: &str) -> Result<Self> {
+        if Self::open(path).is_ok() {
+            Self::resume(path)?.clear()?;
+        }
+        Self::create(path, config, command)
+    }
+
+    /// Removes all files of a run, and those of its members.
+    fn clear(&self) -> Result<()> {
+        // Without the first it is not finished, and without the last two no run.
+        remove(&self.model_file())?;
+        let members = (0..).map(|index| [self.member(index), self.scored_member(index)]);
+        let members = members.take_while(|folders| folders.iter().any(|folder| folder.exists()));
+        for folder in members.flatten() {
+            Self::at(&folder).clear()?;
+            // Left if there is anything else in it.
+            let _ = std::fs::remove_dir(folder);
+        }
+        remove(&self.members_file())?;
+        self.files().iter().rev().try_for_each(|file| remove(file))
+    }
+
     /// Opens a folder with a run, finished or not.
     pub fn open(path: &Path) -> Result<Self> {
         let folder = Self::at(path);
@@ -105,14 +131,16 @@ impl RunFolder {
     fn expect_free(&self) -> Result<()> {
         let path = self.path.display();
         if self.is_finished() {
-            let problem = format!("is {path}, which contains a finished run; name another folder");
+            let problem = format!(
+                "is {path}, which contains a finished run; name another folder, or replace it with `--overwrite`"
+            );
             return Err(refused("out", problem));
         }
         let members = [self.scored_member(0), self.member(0)];
         if self.checkpoint_file().exists() || members.iter().any(|member| member.exists()) {
             let problem = format!(
-                "is {path}, which contains an interrupted run; continue it with `--resume`, or name \
-                 another folder"
+                "is {path}, which contains an interrupted run; continue it with `--resume`, replace it with \
+                 `--overwrite`, or name another folder"
             );
             return Err(refused("out", problem));
         }

@@ -188,6 +188,7 @@ impl RunReport<'_> {
             command: self.command,
             config: &self.config.to_toml()?,
             training: &curves(self.metrics, self.target),
+            is_sampled: fit.method.is_sampled(),
             target,
             rows: self.rows,
             diverged: self.diverged,
@@ -200,25 +201,16 @@ impl RunReport<'_> {
 
 /// The training curves of the final fit.
 pub fn curves(metrics: &[EpochMetrics], target: &Target) -> [TrainingCurve; 3] {
-    let (loss, nll, error) = match target {
-        Target::Classes(_) => {
-            let nats = "loss, nats per row";
-            (nats, nats, "misclassification rate")
-        }
+    let (nats, error) = match target {
+        Target::Classes(_) => ("loss, nats per row", "misclassification rate"),
         // The network is trained on standardised targets, whose densities have another scale.
-        Target::Real(_) => {
-            let nats = "nats per row, standardised";
-            (nats, nats, "RMSE, the target's unit")
-        }
-        Target::Counts { .. } => ("nats per row, without ln y!", "nats per row", "RMSE"),
-        Target::Several(_) if target.scales().is_some() => {
-            let nats = "nats per row, standardised";
-            (nats, nats, "RMSE, in standard deviations of the targets")
-        }
-        Target::Several(_) => {
-            let nats = "loss, nats per row";
-            (nats, nats, "Hamming loss")
-        }
+        Target::Real(_) => ("nats per row, standardised", "RMSE, the target's unit"),
+        Target::Counts { .. } => ("nats per row", "RMSE"),
+        Target::Several(_) if target.scales().is_some() => (
+            "nats per row, standardised",
+            "RMSE, in standard deviations of the targets",
+        ),
+        Target::Several(_) => ("loss, nats per row", "Hamming loss"),
     };
     let curve = |label: &str, unit: &str, value: fn(&EpochMetrics) -> Option<f64>| TrainingCurve {
         label: label.into(),
@@ -229,8 +221,8 @@ pub fn curves(metrics: &[EpochMetrics], target: &Target) -> [TrainingCurve; 3] {
             .collect(),
     };
     [
-        curve("training loss", loss, |line| Some(line.record.loss)),
-        curve("validation NLL", nll, |line| Some(line.validation?.nll)),
+        curve("training loss", nats, |line| Some(line.record.loss)),
+        curve("validation NLL", nats, |line| Some(line.validation?.nll)),
         curve("validation error", error, |line| {
             Some(line.validation?.error)
         }),

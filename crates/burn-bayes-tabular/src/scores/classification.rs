@@ -53,17 +53,17 @@ scores! {
         /// Harmonic mean of precision and recall of the positive class.
         f1: Score = ("F1", Higher, compared);
         /// Expected calibration error in 15 bins with equal numbers of rows.
-        ece_equal_mass: Score = ("ECE (equal mass)", Lower);
+        ece_equal_mass: Score = ("ECE (equal mass)", Lower, further);
         /// Maximum calibration error over the 15 bins of equal width.
-        mce: Score = ("MCE", Lower);
+        mce: Score = ("MCE", Lower, further);
         /// Expected calibration error of the probability of each class, averaged over classes.
-        classwise_ece: Score = ("Classwise ECE", Lower);
+        classwise_ece: Score = ("Classwise ECE", Lower, further);
         /// Expected calibration error smoothed by a kernel instead of bins; its bandwidth follows from the rows.
-        smooth_ece: Score = ("Smooth ECE", Lower);
+        smooth_ece: Score = ("Smooth ECE", Lower, further);
         /// As classwise, in 15 bins with equal numbers of rows.
-        adaptive_ece: Score = ("Adaptive ECE", Lower);
+        adaptive_ece: Score = ("Adaptive ECE", Lower, further);
         /// Expected calibration error among the rows with the same predicted class, averaged over rows.
-        top_label_ece: Score = ("Top-label ECE", Lower);
+        top_label_ece: Score = ("Top-label ECE", Lower, further);
         /// Confusion matrix: the number of rows of each true class, by predicted class.
         confusion: Vec<Vec<usize>>;
         /// Precision, recall and F1 of each class, in the order of `classes`.

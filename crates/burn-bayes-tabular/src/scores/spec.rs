@@ -20,6 +20,8 @@ pub struct ScoreSpec {
     pub better: Better,
     /// Whether comparisons of methods have it.
     pub is_compared: bool,
+    /// Whether it is one more of several similar scores, which a report folds.
+    pub is_further: bool,
     /// Its meaning, in a sentence.
     pub meaning: &'static str,
 }
@@ -127,7 +129,7 @@ impl<T: Lines> Lines for Option<T> {
 
 /// Defines a structure of scores with its table.
 ///
-/// A field with a title, a direction and perhaps `compared` is a score, whose meaning is the documentation. A field with
+/// A field with a title, a direction and perhaps `compared` or `further` is a score, whose meaning is the documentation. A field with
 /// `(each)` has several scores, its own [`Lines`]. Other fields are in files only.
 macro_rules! scores {
     (
@@ -174,17 +176,22 @@ macro_rules! scores {
         let spec = scores!(@row $field [$($doc)+] $spec);
         $lines.push($crate::scores::ScoreLine::new(spec, &$value));
     };
-    (@row $field:ident [$($doc:literal)+] ($title:literal, $better:ident $(, $compared:ident)?)) => {
+    (@row $field:ident [$($doc:literal)+] ($title:literal, $better:ident $(, $kind:ident)?)) => {
         $crate::scores::ScoreSpec {
             key: stringify!($field),
             title: $title,
             better: $crate::scores::Better::$better,
-            is_compared: scores!(@compared $($compared)?),
+            is_compared: scores!(@compared $($kind)?),
+            is_further: scores!(@further $($kind)?),
             meaning: concat!($($doc),+).trim_ascii_start(),
         }
     };
     (@compared) => { false };
     (@compared compared) => { true };
+    (@compared further) => { false };
+    (@further) => { false };
+    (@further compared) => { false };
+    (@further further) => { true };
 }
 
 pub(crate) use scores;

@@ -106,6 +106,18 @@ choices! {
 }
 
 choices! {
+    /// A model without uncertainty about its weights, beside which methods are compared.
+    PlainName {
+        /// The mean and deviation of the training targets, or the frequencies of their classes.
+        Constant = "constant",
+        /// Ridge, logistic or negative binomial regression.
+        Linear = "linear",
+        /// A random forest.
+        Forest = "forest",
+    }
+}
+
+choices! {
     /// What is predicted of a number.
     TargetScaleName {
         /// The one of the next two that predicts left-out rows better.

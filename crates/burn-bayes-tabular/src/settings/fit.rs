@@ -98,7 +98,7 @@ settings! {
         [unless: &[("no_intercept", "true")]]
         bias_prior_precision: f64;
         /// Likelihood of the target [default: gaussian, or heteroscedastic with mclmc and a learned `noise_precision`;
-        /// categorical for classes, poisson for counts, bernoulli for labels].
+        /// categorical for classes, negative-binomial for counts (poisson with laplace), bernoulli for labels].
         likelihood: LikelihoodName;
         /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.
         [unless: &[("likelihood", "heteroscedastic")]]

@@ -15,8 +15,8 @@ mod value;
 pub(crate) use choices::choices;
 pub use choices::{
     Activation, DecimalName, Delimiter, HeaderName, LikelihoodName, MissingName, NetworkShape,
-    NoisePrecision, OptimizerName, PriorLearning, PriorPrecision, RecalibrationName, Solver,
-    TargetColumns, TargetScaleName, TaskName, UnseenName, Words,
+    NoisePrecision, OptimizerName, PlainName, PriorLearning, PriorPrecision, RecalibrationName,
+    Solver, TargetColumns, TargetScaleName, TaskName, UnseenName, Words,
 };
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};

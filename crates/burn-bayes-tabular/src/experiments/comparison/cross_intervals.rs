@@ -65,8 +65,7 @@ impl Comparison {
         let targets: Option<Vec<f64>> =
             target.and_then(|column| new.rows.iter().map(|&row| column.number(row)).collect());
         let mut methods = Vec::new();
-        for method in runs.methods() {
-            let name = method.to_string();
+        for name in runs.names() {
             let fits: Option<Vec<&LeftOut>> = runs_of(&name, records)
                 .into_iter()
                 .take(runs.folds)

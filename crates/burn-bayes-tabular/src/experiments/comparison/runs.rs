@@ -12,17 +12,18 @@ use crate::experiments::jobs::{Computed, Job, Key};
 use crate::experiments::search::{Fold, FoldFit, NewTable};
 use crate::rows::SplitTable;
 use crate::settings::{
-    Config, FitSettings, Method, MissingName, TaskName, expect_at_most, refused,
+    Config, FitSettings, Method, MissingName, PlainName, TaskName, expect_at_most, refused,
 };
 
 /// Maximum number of repeats.
 const MAX_REPEATS: usize = 10_000;
 
-/// The fits of a comparison: every method on every fold, with a random re-split for every repeat.
+/// The fits of a comparison: every method and every plain model on every fold, with a random re-split for every repeat.
 #[derive(Clone, Debug)]
 pub struct Runs {
     config: Config,
     methods: Vec<Method>,
+    plain: Vec<PlainName>,
     repeats: usize,
     /// The number of folds of a repeat; run r is on fold r mod `folds` of repeat ⌊r/`folds`⌋.
     pub(super) folds: usize,
@@ -43,10 +44,11 @@ impl Runs {
     /// around a training, such as the number of members, are ignored.
     ///
     /// # Errors
-    /// If there are fewer than two methods, or a count is out of range.
+    /// If fewer than two are compared, no method is among them, or a count is out of range.
     pub fn new(
         mut config: Config,
         methods: &[Method],
+        plain: &[PlainName],
         repeats: usize,
         folds: usize,
     ) -> Result<Self> {
@@ -55,8 +57,10 @@ impl Runs {
         config.data.validation_file = None;
         config.fit = config.fit.of_one_training();
         let methods = distinct(methods.iter().copied(), |&method| method);
-        if methods.len() < 2 {
-            return Err(refused("methods", "must name at least two methods"));
+        let plain = distinct(plain.iter().copied(), |&plain| plain);
+        if methods.is_empty() || methods.len() + plain.len() < 2 {
+            let problem = "must name at least two methods, or one beside a model of `plain`";
+            return Err(refused("methods", problem));
         }
         expect_at_most("repeats", repeats, MAX_REPEATS)?;
         // Rows can be divided in time in one way.
@@ -71,6 +75,7 @@ impl Runs {
         Ok(Self {
             config,
             methods,
+            plain,
             repeats,
             folds,
             new_rows: None,
@@ -136,9 +141,11 @@ impl Runs {
         &mut self.config
     }
 
-    /// The methods, without duplicates.
-    pub fn methods(&self) -> &[Method] {
-        &self.methods
+    /// The names of the methods and of the plain models, without duplicates.
+    pub fn names(&self) -> Vec<String> {
+        let methods = self.methods.iter().map(ToString::to_string);
+        let plain = self.plain.iter().map(ToString::to_string);
+        methods.chain(plain).collect()
     }
 
     /// The fits, and the positive class of F1.
@@ -171,8 +178,23 @@ impl Runs {
             };
             let fits: Vec<FitSettings> = self.methods.iter().map(of_method).collect();
             fold.check(&fits)?;
-            for settings in fits {
-                jobs.push(job(&case, run, settings, fold, positive.as_deref())?);
+            let plain = self.plain.iter().map(|&plain| (Some(plain), fit.clone()));
+            let fits = fits.into_iter().map(|settings| (None, settings));
+            for (plain, settings) in fits.chain(plain) {
+                let name =
+                    plain.map_or_else(|| settings.method.to_string(), |plain| plain.to_string());
+                let key = Key {
+                    case: case.clone().into_owned(),
+                    method: name,
+                    seed: run as u64,
+                };
+                let fit = FoldFit {
+                    settings,
+                    plain,
+                    fold: fold.clone(),
+                    positive: positive.clone(),
+                };
+                jobs.push(job(key, fit)?);
             }
         }
         Ok((jobs, positive))
@@ -180,25 +202,13 @@ impl Runs {
 }
 
 /// One fit.
-fn job(
-    case: &str,
-    run: usize,
-    settings: FitSettings,
-    fold: &Arc<Fold>,
-    positive: Option<&str>,
-) -> Result<Job> {
-    let key = Key {
-        case: case.into(),
-        method: settings.method.to_string(),
-        seed: run as u64,
-    };
-    let fit = FoldFit {
-        settings,
-        fold: fold.clone(),
-        positive: positive.map(String::from),
-    };
+fn job(key: Key, fit: FoldFit) -> Result<Job> {
     Job::of(key, fit, |fit| {
-        let scored = fit.fold.score(&fit.settings, fit.positive.as_deref())?;
+        let positive = fit.positive.as_deref();
+        let scored = match fit.plain {
+            Some(plain) => fit.fold.score_plain(plain, &fit.settings, positive)?,
+            None => fit.fold.score(&fit.settings, positive)?,
+        };
         Ok(Computed {
             measures: measures(&scored),
             left_out: scored.left_out,

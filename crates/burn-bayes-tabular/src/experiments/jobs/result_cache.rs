@@ -33,6 +33,17 @@ pub struct Record {
     pub seconds: f64,
 }
 
+/// What becomes of the results that a folder has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// They are an error.
+    Refused,
+    /// They are used.
+    Resumed,
+    /// They are removed.
+    Replaced,
+}
+
 /// The finished jobs of a command.
 #[derive(Debug)]
 pub struct ResultCache {
@@ -45,19 +56,25 @@ impl ResultCache {
     /// Opens the cache file of a command in its folder, which is created if needed.
     ///
     /// # Errors
-    /// If the file exists and `resumes` is false.
-    pub fn begin(folder: &Path, name: &str, resumes: bool) -> Result<Self> {
+    /// If the file exists and shall not.
+    pub fn begin(folder: &Path, name: &str, existing: Existing) -> Result<Self> {
         let path = folder.join(name);
-        if path.exists() && !resumes {
+        if path.exists() && existing == Existing::Refused {
             let problem = format!(
-                "is {}, which contains {name}; give `--resume` and the same options, or name another \
-                 folder",
+                "is {}, which contains {name}; give `--resume` and the same options, replace it with \
+                 `--overwrite`, or name another folder",
                 folder.display()
             );
             return Err(refused("out", problem));
         }
         make_folder(folder)?;
-        Self::open(&path)
+        let mut cache = Self::open(&path)?;
+        if existing == Existing::Replaced {
+            let file = cache.file.get_mut().unwrap_or_else(PoisonError::into_inner);
+            file.set_len(0).map_err(at(&path))?;
+            cache.records.clear();
+        }
+        Ok(cache)
     }
 
     /// Opens the file, and creates it if needed.

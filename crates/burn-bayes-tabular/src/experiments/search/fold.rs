@@ -13,11 +13,12 @@ use serde::{Serialize, Serializer};
 use crate::engine::{Unobserved, check, fit, in_effect, is_quickly_solved, weights};
 use crate::error::{Result, TabularError};
 use crate::experiments::jobs::LeftOut;
+use crate::plain_models;
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, true_targets};
 use crate::scores::{Constant, HoldoutScore, Intervals, Scores, row_costs};
-use crate::settings::{DataSettings, FitSettings};
+use crate::settings::{DataSettings, FitSettings, PlainName};
 
 /// A training and test split.
 #[derive(Clone, Debug)]
@@ -71,6 +72,9 @@ pub(crate) struct NewTable {
 pub(crate) struct FoldFit {
     #[serde(serialize_with = "FitSettings::as_key")]
     pub(crate) settings: FitSettings,
+    /// The plain model in the place of the method, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plain: Option<PlainName>,
     #[serde(serialize_with = "as_hash")]
     pub(crate) fold: Arc<Fold>,
     /// The positive class of F1.
@@ -93,6 +97,9 @@ pub struct Scored {
     /// The number of test rows divided by that of training rows.
     pub(crate) test_to_train: f64,
 }
+
+/// The predictions of the test rows, and of the new ones.
+type Found = (Predictions, Option<Predictions>);
 
 /// A fit on the test rows.
 struct Judged {
@@ -217,7 +224,8 @@ impl Fold {
     /// # Errors
     /// If a setting is invalid.
     pub fn judge(&self, settings: &FitSettings) -> Result<Option<HoldoutScore>> {
-        Ok(self.rows()?.judged(settings)?.score)
+        let rows = self.rows()?;
+        Ok(rows.judged(rows.predictions(settings)?)?.score)
     }
 
     /// Fits the training rows: the NLL of every test row; `None` if the fit has no scores.
@@ -226,7 +234,7 @@ impl Fold {
     /// If a setting is invalid.
     pub(crate) fn costs(&self, settings: &FitSettings) -> Result<Option<Vec<f64>>> {
         let rows = self.rows()?;
-        let predictions = rows.judged(settings)?.predictions;
+        let predictions = rows.judged(rows.predictions(settings)?)?.predictions;
         let costs = predictions.map(|found| row_costs(&found, &rows.targets));
         costs.transpose()
     }
@@ -239,23 +247,28 @@ impl Fold {
     /// As [`Fold::judge`], with all scores.
     pub fn score(&self, settings: &FitSettings, positive: Option<&str>) -> Result<Scored> {
         let rows = self.rows()?;
-        let Judged {
-            predictions,
-            score,
-            of_new,
-        } = rows.judged(settings)?;
-        let left_out = match (&predictions, &of_new) {
-            (Some(predictions), Some(of_new)) => rows.left_out(predictions, of_new)?,
-            _ => None,
-        };
-        let scores = |predictions: Predictions| {
-            Scores::of_positive(&predictions, &rows.targets, Intervals::Omitted, positive)
-        };
+        rows.scored(rows.predictions(settings)?, positive)
+    }
+
+    /// The same of a plain model beside a fit with these settings.
+    pub(crate) fn score_plain(
+        &self,
+        model: PlainName,
+        settings: &FitSettings,
+        positive: Option<&str>,
+    ) -> Result<Scored> {
+        let rows = self.rows()?;
+        let groups: Vec<&Features> = [&rows.test].into_iter().chain(&rows.new).collect();
+        let found = plain_models::predictions(model, &rows.train, settings, &groups)?;
+        let found = found.and_then(|found| {
+            let mut found = found.into_iter();
+            Some((found.next()?, found.next()))
+        });
+        let scored = rows.scored(found, positive)?;
         Ok(Scored {
-            scores: predictions.map(scores).transpose()?,
-            left_out,
-            diverged: score.is_none_or(|score| score.diverged),
-            test_to_train: rows.targets.len() as f64 / rows.train.rows() as f64,
+            // One that was not fitted has not diverged.
+            diverged: scored.diverged && scored.scores.is_some(),
+            ..scored
         })
     }
 
@@ -287,8 +300,29 @@ impl FoldTable {
 }
 
 impl FoldRows {
-    fn judged(&self, settings: &FitSettings) -> Result<Judged> {
-        let (predictions, of_new) = self.predictions(settings)?.unzip();
+    fn scored(&self, found: Option<Found>, positive: Option<&str>) -> Result<Scored> {
+        let Judged {
+            predictions,
+            score,
+            of_new,
+        } = self.judged(found)?;
+        let left_out = match (&predictions, &of_new) {
+            (Some(predictions), Some(of_new)) => self.left_out(predictions, of_new)?,
+            _ => None,
+        };
+        let scores = |predictions: Predictions| {
+            Scores::of_positive(&predictions, &self.targets, Intervals::Omitted, positive)
+        };
+        Ok(Scored {
+            scores: predictions.map(scores).transpose()?,
+            left_out,
+            diverged: score.is_none_or(|score| score.diverged),
+            test_to_train: self.targets.len() as f64 / self.train.rows() as f64,
+        })
+    }
+
+    fn judged(&self, found: Option<Found>) -> Result<Judged> {
+        let (predictions, of_new) = found.unzip();
         let score = match &predictions {
             Some(predictions) => HoldoutScore::judged(&self.train, predictions, &self.targets)?,
             None => None,
@@ -303,10 +337,7 @@ impl FoldRows {
 
     /// Predictions of the test rows and of the new ones, by all members of an ensemble; `None` if a fit stopped at a
     /// non-finite number.
-    fn predictions(
-        &self,
-        settings: &FitSettings,
-    ) -> Result<Option<(Predictions, Option<Predictions>)>> {
+    fn predictions(&self, settings: &FitSettings) -> Result<Option<Found>> {
         let count = settings.members.max(1);
         let draws = settings.draws.div_ceil(count);
         let of_member = |index| {
@@ -459,7 +490,8 @@ mod tests {
         };
         let held_out = fold.rows().unwrap();
         let costs = [0, 1].map(|index| {
-            let member = held_out.judged(&ensemble.of_member(index)).unwrap();
+            let member = held_out.predictions(&ensemble.of_member(index)).unwrap();
+            let member = held_out.judged(member).unwrap();
             row_costs(&member.predictions.unwrap(), &held_out.targets).unwrap()
         });
         let rows = costs[0].iter().zip(&costs[1]);

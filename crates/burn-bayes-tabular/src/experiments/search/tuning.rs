@@ -123,6 +123,7 @@ fn jobs_of(units: &[(Unit, FitSettings)], folds: &[Arc<Fold>]) -> Result<Vec<Job
         };
         let fit = FoldFit {
             settings: settings.clone(),
+            plain: None,
             fold: folds[unit.fold].clone(),
             positive: None,
         };

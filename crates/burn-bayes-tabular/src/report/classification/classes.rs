@@ -72,7 +72,7 @@ impl ClassificationScores {
     }
 }
 
-/// The confusion matrix; `None` if there are too many classes.
+/// The confusion matrix, whose numbers the chart has as well; `None` if there are too many classes.
 fn confusion_table(scores: &ClassificationScores) -> Option<Table> {
     let names = || {
         scores
@@ -90,6 +90,7 @@ fn confusion_table(scores: &ClassificationScores) -> Option<Table> {
             ["true class".to_string()].into_iter().chain(names()),
             names().zip(&scores.confusion).map(row),
         )
+        .folded()
     })
 }
 
