@@ -183,14 +183,14 @@ fn a_method_and_its_settings_are_chosen() {
     );
     assert_eq!(
         place.read("intervals/intervals.csv").lines().count(),
-        1 + 2 * 500
+        1 + 4 * 500
     );
     assert!(tried.contains("| model | "), "{tried}");
-    for method in ["map", "vifa", "vadam"] {
+    for method in ["map", "vifa", "vadam", "linear", "forest"] {
         let row = format!("| {method} | ");
         assert!(compared.contains(&row), "{compared}");
     }
-    assert_eq!(place.read("compared/runs.jsonl").lines().count(), 3 * 5);
+    assert_eq!(place.read("compared/runs.jsonl").lines().count(), 5 * 5);
     // The best of the four that were scored on all folds is first, and `fit` uses it.
     assert_eq!(place.read("tuned/trials.jsonl").lines().count(), 12 + 4 * 4);
     let trials = place.read("tuned/trials.csv");

@@ -209,7 +209,7 @@ fn the_latest_rows_are_held_out() {
         "{days:?}"
     );
     let compared = "compare --data shops.csv --target price --ignore note,code --task regression \
-                    --model linear --methods exact,map --epochs 2 --folds 3 --target-scale linear --time day";
+                    --model linear --methods exact,map --epochs 2 --folds 3 --target-scale linear --no-plain --time day";
     place.output(&format!("{compared} --out compared"));
     // Two methods and three folds.
     assert_eq!(place.read("compared/runs.jsonl").lines().count(), 6);

@@ -43,7 +43,7 @@ impl Comparison {
             .chain(["diverged runs".into()]);
         Leaderboard {
             title: format!("Comparison of methods for {target}"),
-            subtitle: format!("{} methods, {} runs of each", self.methods.len(), self.runs),
+            subtitle: format!("{} models, {} runs of each", self.methods.len(), self.runs),
             text,
             kind: "method",
             over: "runs",

@@ -1,7 +1,6 @@
 //! The fits of a comparison.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use burn_bayes_data::{CsvReader, KFold, Preprocessor};
 

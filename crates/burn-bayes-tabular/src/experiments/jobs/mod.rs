@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::error::{Result, TabularError};
 use crate::scores::Measures;
 
-pub use result_cache::{Record, ResultCache};
+pub use result_cache::{Existing, Record, ResultCache};
 pub use runner::{Progress, run};
 
 /// The number of threads; by default the number of processors.
