@@ -12,6 +12,7 @@ mod ensemble;
 mod evaluate;
 mod explain;
 mod fit;
+mod frequency;
 mod function_prior;
 mod plan;
 mod predict;

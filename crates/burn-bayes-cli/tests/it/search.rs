@@ -286,21 +286,33 @@ fn plain_models_are_compared_with_methods() {
     let compare = format!("{compare} --plain constant,linear,forest");
     let found = json(&place.output(&format!("{compare} --out one")));
     let methods = found["methods"].as_array().unwrap();
-    let names: Vec<&str> = methods.iter().map(|row| row["method"].as_str().unwrap()).collect();
+    let names: Vec<&str> = methods
+        .iter()
+        .map(|row| row["method"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["map", "constant", "linear", "forest"]);
     let of = |place: usize, score: &str| methods[place]["scores"][score]["mean"].as_f64().unwrap();
     // Half of the rows are in each class, and the classes are two moons, which a line does not part.
     assert!((of(1, "nll") - 2f64.ln()).abs() < 0.02, "{found}");
-    assert!(of(2, "nll") < 0.45 && of(3, "accuracy") > of(2, "accuracy"), "{found}");
+    assert!(
+        of(2, "nll") < 0.45 && of(3, "accuracy") > of(2, "accuracy"),
+        "{found}"
+    );
     // Each is fitted to the folds of the methods, and only once.
     let lines = place.read("one/runs.jsonl");
     assert_eq!(lines.lines().count(), 4 * 6);
     place.output(&format!("{compare} --resume --out one"));
     assert_eq!(place.read("one/runs.jsonl"), lines);
     let page = place.read("one/leaderboard.html");
-    assert!(page.contains("forest") && page.contains("4 models"), "{page}");
+    assert!(
+        page.contains("forest") && page.contains("4 models"),
+        "{page}"
+    );
     let (code, message) = place.failure(&format!("{compare} --methods map --no-plain --out two"));
-    assert!(code == 2 && message.contains("cannot be used with"), "{message}");
+    assert!(
+        code == 2 && message.contains("cannot be used with"),
+        "{message}"
+    );
     let alone = COMPARE.replace("map,mean-field", "map");
     let (code, message) = place.failure(&format!("{alone} --out two"));
     assert!(code == 2 && message.contains("--plain"), "{message}");

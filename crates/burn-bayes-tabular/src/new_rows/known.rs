@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::groups::Groups;
 use crate::predict::{ConformalRequest, CostRule, Predictions};
 use crate::report::{FurtherScores, ScoredRows};
-use crate::rows::{RowInputs, not_a_column, rows_with_targets, true_targets};
+use crate::rows::{RowInputs, not_a_column, repeated, rows_with_targets, true_targets};
 use crate::run::{Run, RunFolder, RunReport};
 use crate::scores::{Baseline, ConformalScores, CostScores, Intervals, Scores, ScoresByGroup};
 use crate::settings::{DeviceName, FileFormat, MissingName, refused};
@@ -83,10 +83,12 @@ impl KnownRows {
                 rows_with_targets(&table, &targets, (0..table.rows()).collect())?
             }
         };
+        let left_out = table.rows() - rows.len();
+        let rows = repeated(&table, &run.config.data, rows)?;
         let groups = by.iter().map(|name| groups(&table, name, &rows));
         Ok(Self {
             path: path.into(),
-            left_out: table.rows() - rows.len(),
+            left_out,
             groups: groups.collect::<Result<_>>()?,
             far: run.preprocessor.far_values(&table, rows.iter().copied())?,
             dataset: run.preprocessor.dataset(&table, rows.iter().copied())?,
@@ -174,7 +176,8 @@ fn table(
     }
     for name in &names {
         let is_by = by.contains(name);
-        if !is_by && !of_run.contains(name) {
+        let is_frequency = run.config.data.frequency.as_ref() == Some(name);
+        if !is_by && !is_frequency && !of_run.contains(name) {
             reader = reader.without(name)?;
         }
         if is_by && run.config.data.categories.0.contains(name) {

@@ -1,5 +1,6 @@
 //! Reads a file of delimited text, and splits it into training and validation rows.
 
+mod frequency;
 mod inputs;
 mod split_table;
 mod task;
@@ -20,6 +21,7 @@ use crate::files::hashed;
 use crate::groups::GroupRule;
 use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
+pub(crate) use frequency::repeated;
 pub use inputs::RowInputs;
 pub(crate) use split_table::rows_with_targets;
 pub use split_table::{HeldOut, SplitTable};
@@ -62,7 +64,9 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
             warn(format!("{missing} of {rows} rows {what}"));
         }
         let fewest = PreprocessorConfig::fewest_rows(settings.rare, rows);
-        if is_feature && column.rows_of_category().is_some_and(|most| most < fewest) {
+        // Rows that stand for several are counted where they are prepared.
+        let is_counted = settings.frequency.is_none();
+        if is_feature && is_counted && column.rows_of_category().is_some_and(|most| most < fewest) {
             warn(format!(
                 "no category has {fewest} rows: it is left out (`--rare`)"
             ));
@@ -145,6 +149,11 @@ impl PreparedRows {
             train,
             held_out,
         } = dealt;
+        let train = repeated(&table, settings, train)?;
+        let held_out = HeldOut {
+            rows: repeated(&held_out.table, settings, held_out.rows)?,
+            ..held_out
+        };
         let config = settings.preprocessor()?;
         let preprocessor = Preprocessor::fit(&config, &table, train.iter().copied())?;
         let rows = &held_out.rows;
@@ -249,7 +258,11 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
         names.map(move |name| (field, name))
     });
     let target_names = targets.iter().map(|name| ("target", name.as_str()));
-    let of_split = [("time", &settings.time), ("group_by", &settings.group_by)];
+    let of_split = [
+        ("time", &settings.time),
+        ("group_by", &settings.group_by),
+        ("frequency", &settings.frequency),
+    ];
     let of_split = of_split.into_iter();
     let of_split = of_split.filter_map(|(field, name)| Some((field, name.as_deref()?)));
     for (field, name) in target_names.chain(of_split).chain(asked) {

@@ -9,7 +9,7 @@ use burn_bayes_data::{
     grouped_partition, latest_partition, partition, stratified_partition,
 };
 
-use super::usable_rows;
+use super::{frequency, usable_rows};
 use crate::error::{Result, TabularError};
 use crate::settings::{DataSettings, MissingName, refused};
 
@@ -164,6 +164,7 @@ pub(crate) fn rows_with_targets(
 
 /// The rows that the treatment of missing values leaves, at least one.
 fn rows_to_use(table: &Table, settings: &DataSettings, path: &Path) -> Result<Vec<usize>> {
+    frequency::check(table, settings, path)?;
     if settings.missing == MissingName::Refuse {
         table.check_complete()?;
     }

@@ -69,6 +69,9 @@ settings! {
         /// Column of groups, such as patients or places, which are held out as a whole. It is not a feature.
         [value: Some("COLUMN")]
         group_by: String;
+        /// Column that says for how many rows each row stands. It is not a feature.
+        [value: Some("COLUMN")]
+        frequency: String;
     }
 }
 
@@ -120,7 +123,12 @@ impl DataSettings {
                 ));
             }
         }
-        for (field, column) in [("time", &self.time), ("group_by", &self.group_by)] {
+        let others = [
+            ("time", &self.time),
+            ("group_by", &self.group_by),
+            ("frequency", &self.frequency),
+        ];
+        for (field, column) in others {
             if let Some(name) = column.as_ref().filter(|&name| targets.contains(name)) {
                 return Err(refused(
                     field,
@@ -196,14 +204,14 @@ impl DataSettings {
     /// Columns that are read for the splits, but are no features.
     pub(crate) fn not_features(&self) -> impl Iterator<Item = String> {
         let time = self.time.iter().filter(|name| self.ignore.0.contains(name));
-        time.chain(&self.group_by).cloned()
+        time.chain(&self.group_by).chain(&self.frequency).cloned()
     }
 
     /// Columns that are not read.
     pub(crate) fn unread(&self) -> impl Iterator<Item = &String> {
-        let split = [self.time.as_ref(), self.group_by.as_ref()];
+        let used = [&self.time, &self.group_by, &self.frequency].map(Option::as_ref);
         let ignored = self.ignore.0.iter();
-        ignored.filter(move |name| !split.contains(&Some(*name)))
+        ignored.filter(move |name| !used.contains(&Some(*name)))
     }
 
     /// How its columns are prepared.

@@ -16,7 +16,7 @@ use crate::experiments::jobs::LeftOut;
 use crate::plain_models;
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
-use crate::rows::{fingerprint_of, true_targets};
+use crate::rows::{fingerprint_of, repeated, true_targets};
 use crate::scores::{Constant, HoldoutScore, Intervals, Scores, row_costs};
 use crate::settings::{DataSettings, FitSettings, PlainName};
 
@@ -172,7 +172,11 @@ impl Fold {
             new,
         });
         let splits = rows.divisions(settings, kept)?.into_iter();
-        let fold = |split| {
+        let fold = |Split { train, test }| {
+            let split = Split {
+                train: repeated(&rows.table, settings, train)?,
+                test: repeated(&rows.table, settings, test)?,
+            };
             let rows = table.rows(&split)?;
             Ok(Arc::new(Self {
                 source: Source::Table(table.clone(), split),

@@ -1,0 +1,111 @@
+//! Rows that stand for several.
+
+use crate::workplace::Workplace;
+
+/// Doses, outcomes and how often they were seen.
+const CELLS: [(f64, &str, usize); 8] = [
+    (0.0, "well", 9),
+    (0.0, "ill", 1),
+    (1.0, "well", 7),
+    (1.0, "ill", 3),
+    (2.0, "well", 4),
+    (2.0, "ill", 6),
+    (3.0, "well", 0),
+    (3.0, "ill", 12),
+];
+
+/// A folder with the table of the cells, and that of all rows.
+fn place() -> Workplace {
+    let place = Workplace::new();
+    let rows = |of_cell: &dyn Fn(f64, &str, usize) -> String| {
+        let cells = CELLS.iter();
+        cells
+            .map(|&(dose, outcome, count)| of_cell(dose, outcome, count))
+            .collect::<String>()
+    };
+    let cells = rows(&|dose, outcome, count| format!("{dose},{outcome},{count}\n"));
+    place.write("cells.csv", &format!("dose,outcome,seen\n{cells}"));
+    let all = rows(&|dose, outcome, count| format!("{dose},{outcome}\n").repeat(count));
+    place.write("all.csv", &format!("dose,outcome\n{all}"));
+    place
+}
+
+const FIT: &str = "fit --target outcome --validation 0 --model linear --method laplace";
+
+#[test]
+fn a_row_that_stands_for_several_is_as_many_rows() {
+    let place = place();
+    let cells = place.output(&format!(
+        "{FIT} --data cells.csv --frequency seen --out cells"
+    ));
+    assert!(cells.contains("on 42 rows"), "{cells}");
+    place.output(&format!("{FIT} --data all.csv --out all"));
+    let posterior =
+        |run: &str| std::fs::read(place.path(run).join("posterior.safetensors")).unwrap();
+    assert!(posterior("cells") == posterior("all"));
+    let scores = |call: &str| place.output(call);
+    let of_cells = scores("evaluate cells cells.csv --json");
+    assert_eq!(of_cells, scores("evaluate all all.csv --json"));
+    // Rows of a file without the column are counted once.
+    assert_eq!(of_cells, scores("evaluate cells all.csv --json"));
+}
+
+#[test]
+fn copies_are_held_out_with_their_row() {
+    let place = Workplace::new();
+    let row = |row: usize| format!("{row},{},{}\n", (row as f64).sin(), 1 + row % 3);
+    let rows: String = (0..60).map(row).collect();
+    place.write("rows.csv", &format!("x,y,seen\n{rows}"));
+    let options =
+        "--data rows.csv --target y --task regression --frequency seen --target-scale linear";
+    place.output(&format!(
+        "fit {options} --model linear --method exact --out run"
+    ));
+    let held_out = place.read("run/validation.csv");
+    let places: Vec<usize> = held_out
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').next().unwrap().parse().unwrap())
+        .collect();
+    for &row in &places {
+        let copies = places.iter().filter(|&&other| other == row).count();
+        assert_eq!(copies, 1 + (row - 1) % 3, "row {row}");
+    }
+    let compare = "--model linear --methods exact,map --no-plain --epochs 2 --repeats 1 --folds 3 --out folds";
+    place.output(&format!("compare {options} {compare}"));
+}
+
+#[test]
+fn a_frequency_is_a_whole_number() {
+    let place = place();
+    for (cell, word) in [
+        ("1.5", "row 1 of the data"),
+        ("-1", "row 1 of the data"),
+        ("", "row 1 of the data"),
+        ("90000000000", "row 1 of the data"),
+        ("many", "row 1 of the data"),
+        ("10000000", "stand for 10000033"),
+    ] {
+        let text = place
+            .read("cells.csv")
+            .replacen("0,well,9", &format!("0,well,{cell}"), 1);
+        place.write("bad.csv", &text);
+        let (code, message) =
+            place.failure(&format!("{FIT} --data bad.csv --frequency seen --out run"));
+        assert!(
+            [2, 3].contains(&code) && message.contains("seen") && message.contains(word),
+            "{message}"
+        );
+    }
+    let (code, message) = place.failure(&format!(
+        "{FIT} --data cells.csv --frequency sene --out run"
+    ));
+    assert!(
+        code == 2 && message.contains("--frequency") && message.contains("seen"),
+        "{message}"
+    );
+    let (code, message) = place.failure(&format!(
+        "{FIT} --data cells.csv --frequency outcome --out run"
+    ));
+    assert!(code == 2 && message.contains("target"), "{message}");
+}

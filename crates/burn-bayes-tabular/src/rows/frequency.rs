@@ -1,0 +1,74 @@
+//! Rows that stand for several.
+
+use std::path::Path;
+
+use burn_bayes_data::{Column, Table};
+
+use crate::error::{Result, TabularError};
+use crate::settings::{DataSettings, refused};
+
+/// More would fill the memory.
+const MOST_ROWS: f64 = 1e7;
+
+/// Each of these rows of a table as often as its column of frequencies says, if it has one. A row and its copies are never
+/// in different parts of a split, because only parts are repeated.
+pub(crate) fn repeated(
+    table: &Table,
+    settings: &DataSettings,
+    rows: Vec<usize>,
+) -> Result<Vec<usize>> {
+    let name = settings.frequency.as_ref();
+    let Some(column) = name.and_then(|name| table.column(name).ok()) else {
+        return Ok(rows);
+    };
+    let counts: Option<Vec<usize>> = rows.iter().map(|&row| frequency(column, row)).collect();
+    let counts = counts.ok_or_else(|| wrong(column))?;
+    let copies = rows.iter().zip(counts);
+    let copies = copies.flat_map(|(&row, count)| std::iter::repeat_n(row, count));
+    Ok(copies.collect())
+}
+
+/// Checks the frequencies of all rows of a file.
+///
+/// # Errors
+/// If one is no whole number of at least 0, or their sum is 0, or too large.
+pub(super) fn check(table: &Table, settings: &DataSettings, path: &Path) -> Result<()> {
+    let Some(name) = &settings.frequency else {
+        return Ok(());
+    };
+    let column = table.column(name)?;
+    let counts = (0..table.rows()).map(|row| frequency(column, row).map(|count| count as f64));
+    let Some(counts) = counts.collect::<Option<Vec<f64>>>() else {
+        return Err(wrong(column));
+    };
+    let sum: f64 = counts.iter().sum();
+    if sum > 0.0 && sum <= MOST_ROWS {
+        return Ok(());
+    }
+    Err(TabularError::Data(format!(
+        "{}, column `{name}`: the rows stand for {sum} in all, which must be from 1 to {MOST_ROWS}; divide or correct the \
+         frequencies",
+        path.display()
+    )))
+}
+
+fn frequency(column: &Column, row: usize) -> Option<usize> {
+    let number = column.number(row)?;
+    let is_whole = number >= 0.0 && number.fract() == 0.0 && number <= MOST_ROWS;
+    is_whole.then_some(number as usize)
+}
+
+fn wrong(column: &Column) -> TabularError {
+    let mut rows = 0..column.len();
+    let name = column.name();
+    let row = rows.find(|&row| frequency(column, row).is_none());
+    let row = row.map_or(String::new(), |row| {
+        format!(" in row {} of the data", row + 1)
+    });
+    refused(
+        "frequency",
+        format!(
+            "is `{name}`, which is no whole number of at least 0{row}; correct it, or leave the row out"
+        ),
+    )
+}
