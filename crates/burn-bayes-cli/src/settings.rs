@@ -321,6 +321,14 @@ pub(crate) struct ConformalFlags {
     /// Give the guarantee in each group of this column, which `fit --keep` copied, or for the target in each class
     #[arg(long, value_name = "COLUMN", requires = "conformal")]
     conformal_by: Option<String>,
+    /// Rows that came after those of the fit, in the order of time, with known targets: the level follows their drift
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "conformal",
+        conflicts_with = "conformal_by"
+    )]
+    conformal_recent: Option<PathBuf>,
 }
 
 impl ConformalFlags {
@@ -330,6 +338,7 @@ impl ConformalFlags {
             level,
             set_method: self.conformal_sets,
             by: self.conformal_by.clone(),
+            recent: self.conformal_recent.clone(),
         })
     }
 }

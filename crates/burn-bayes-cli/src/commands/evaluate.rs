@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         evaluation = evaluation.with_baselines(&run, &folder, arguments.device)?;
     }
     if let Some(request) = &conformal {
-        evaluation = evaluation.with_conformal(&run, &folder, request, arguments.draws)?;
+        evaluation = evaluation.with_conformal(&run, &folder, request, arguments.draws, format)?;
     }
     if let Some(costs) = &costs {
         evaluation = evaluation.with_costs(costs)?;

@@ -493,3 +493,60 @@ fn errors_of_numbers_above_a_tolerance_are_bounded() {
         "{message}"
     );
 }
+
+#[test]
+fn a_level_follows_a_drift() {
+    let place = Workplace::new();
+    // Errors grow from 1 to 5 in 1000 rows.
+    let noise = burn_bayes_data::gap_regression(1000, 1.0, 1).unwrap();
+    let row = |row: usize| {
+        let x = noise.features().row(row)[0];
+        let error = noise.targets().as_real().unwrap()[row] - x.sin();
+        let y = 2.0 * x + error * (1.0 + 4.0 * row as f64 / 1000.0);
+        format!("{row},{x},{y}\n")
+    };
+    for (name, rows) in [("known", 0..400), ("since", 400..800), ("new", 800..1000)] {
+        let rows: String = rows.map(row).collect();
+        place.write(&format!("{name}.csv"), &format!("t,x,y\n{rows}"));
+    }
+    place.output(
+        "fit --data known.csv --target y --task regression --target-scale linear --time t --ignore t \
+         --model linear --method exact --out run",
+    );
+    let evaluated = |options: &str| {
+        let text = place.output(&format!(
+            "evaluate run new.csv --conformal 0.9 --json {options}"
+        ));
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["conformal"].clone()
+    };
+    let (still, following) = (evaluated(""), evaluated("--conformal-recent since.csv"));
+    let coverage = |found: &serde_json::Value| found["coverage"].as_f64().unwrap();
+    assert!(coverage(&still) < 0.75, "{still}");
+    assert!(coverage(&following) > coverage(&still) + 0.1, "{following}");
+    let guarantee = following["guarantee"].as_str().unwrap();
+    assert!(
+        guarantee.contains("in 90 % of the rows in the long run"),
+        "{guarantee}"
+    );
+    assert!(
+        guarantee.contains("of the last 400 known rows"),
+        "{guarantee}"
+    );
+    // The rows that it followed were inside as often as they should be.
+    let inside = guarantee.split("known rows, ").nth(1).unwrap();
+    let inside: f64 = inside.split(' ').next().unwrap().parse().unwrap();
+    assert!((86.0..94.0).contains(&inside), "{guarantee}");
+    place.output("predict run new.csv --conformal 0.9 --conformal-recent since.csv --output new-predicted.csv");
+    let (code, message) =
+        place.failure("predict run new.csv --conformal 0.9 --conformal-recent none.csv");
+    assert!(code != 0 && message.contains("none.csv"), "{message}");
+    let (code, message) = place.failure("predict run new.csv --conformal-recent since.csv");
+    assert!(code == 2 && message.contains("--conformal"), "{message}");
+    // Of errors that grow like this, no interval is wide enough.
+    let row = |row: usize| format!("{row},0,{}\n", 2f64.powi(row as i32 - 400));
+    let rows: String = (400..460).map(row).collect();
+    place.write("wild.csv", &format!("t,x,y\n{rows}"));
+    let (code, message) =
+        place.failure("predict run new.csv --conformal 0.9 --conformal-recent wild.csv");
+    assert!(code == 3 && message.contains("fit again"), "{message}");
+}

@@ -1,5 +1,6 @@
 //! Conformal prediction: sets and intervals with a guaranteed coverage.
 
+mod adaptive;
 mod cross;
 mod limits;
 mod mondrian;
@@ -8,6 +9,7 @@ mod residuals;
 mod sets;
 mod threshold;
 
+pub use adaptive::AdaptiveLevel;
 pub use cross::ConformalCross;
 pub use mondrian::{GroupCoverage, Mondrian, coverage_by_group, equal_mass_groups};
 pub use raps::{ConformalByClass, ConformalRaps, RankPenalty, SetScore};

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::distinct::distinct;
 use crate::error::Result;
 use crate::groups::Groups;
-use crate::predict::{ConformalRequest, CostRule, Predictions};
+use crate::predict::{Conformal, ConformalRequest, CostRule, Known, Predictions};
 use crate::report::{FurtherScores, ScoredRows};
 use crate::rows::{RowInputs, not_a_column, repeated, rows_with_targets, true_targets};
 use crate::run::{Run, RunFolder, RunReport};
@@ -128,6 +128,28 @@ impl KnownRows {
     }
 }
 
+/// Conformal sets or intervals of a run, calibrated on its held-out rows and on the recent rows of the request, in a file of
+/// this format.
+///
+/// # Errors
+/// As [`Run::conformal`], and if the recent rows cannot be read or predicted.
+pub(super) fn conformal(
+    run: &Run,
+    folder: &RunFolder,
+    request: &ConformalRequest,
+    draws: Option<usize>,
+    format: FileFormat,
+) -> Result<Conformal> {
+    let recent = |path: &PathBuf| {
+        let rows = KnownRows::read(run, path, format, &[], None)?;
+        let targets = true_targets(&rows.dataset, run.model.target());
+        let predictions = run.predict(rows.dataset.features(), run.draws(None)?)?;
+        Known::of(&predictions, &targets)
+    };
+    let recent = request.recent.as_ref().map(recent).transpose()?;
+    run.conformal(folder, request, draws, recent)
+}
+
 /// More groups would each have few rows, and would not fit on a screen.
 const MOST_GROUPS: usize = 50;
 
@@ -227,8 +249,9 @@ impl Evaluation {
         folder: &RunFolder,
         request: &ConformalRequest,
         draws: Option<usize>,
+        format: FileFormat,
     ) -> Result<Self> {
-        let conformal = run.conformal(folder, request, draws)?;
+        let conformal = conformal(run, folder, request, draws, format)?;
         let Self {
             rows,
             predictions,

@@ -97,7 +97,9 @@ impl<'a> RowPredictor<'a> {
             conformal: request
                 .conformal
                 .as_ref()
-                .map(|conformal| run.conformal(folder, conformal, request.draws))
+                .map(|conformal| {
+                    known::conformal(run, folder, conformal, request.draws, request.file)
+                })
                 .transpose()?,
             kept: distinct(request.keep.iter().cloned(), String::clone),
             run,

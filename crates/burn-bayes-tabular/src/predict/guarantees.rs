@@ -59,6 +59,7 @@ fn calibrated(
         level,
         set_method,
         by: by.map(String::from),
+        recent: None,
     };
     let target = match known {
         Known::Numbers(_) => Target::Real(ColumnScale::KEPT),

@@ -13,8 +13,8 @@ mod selection;
 mod table;
 mod uncertainty;
 
-pub(crate) use conformal::KeptColumns;
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
+pub(crate) use conformal::{KeptColumns, Known};
 pub use cost_rule::CostRule;
 pub(crate) use cost_rule::classes;
 pub use draws::{

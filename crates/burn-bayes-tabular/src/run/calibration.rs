@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use super::{Run, RunFolder};
 use crate::error::Result;
-use crate::predict::{Conformal, ConformalRequest, KeptColumns};
+use crate::predict::{Conformal, ConformalRequest, KeptColumns, Known};
 use crate::settings::refused;
 
 impl Run {
-    /// Prediction sets or intervals with a coverage guarantee, calibrated on the held-out rows.
+    /// Prediction sets or intervals with a coverage guarantee, calibrated on the held-out rows, and on `recent` ones.
     ///
     /// # Errors
     /// If the request does not suit the target, or as [`Run::calibration_file`].
@@ -21,6 +21,7 @@ impl Run {
         folder: &RunFolder,
         request: &ConformalRequest,
         draws: Option<usize>,
+        recent: Option<Known>,
     ) -> Result<Conformal> {
         let target = self.model.target();
         let name = self.preprocessor.targets()[0].name();
@@ -31,7 +32,7 @@ impl Run {
             rules: &self.kept_columns,
             missing: &options.missing,
         };
-        Conformal::calibrate(&file, target, name, request, &columns)
+        Conformal::calibrate(&file, target, name, request, &columns, recent)
     }
 
     /// The file with the predictions of held-out rows that the fit has not used, for an option of a command. The
