@@ -501,7 +501,7 @@ fn a_level_follows_a_drift() {
     let noise = burn_bayes_data::gap_regression(1000, 1.0, 1).unwrap();
     let row = |row: usize| {
         let x = noise.features().row(row)[0];
-        let error = noise.targets().as_real().unwrap()[row] - x.sin();
+        let error = noise.targets().as_real().unwrap()[row] - burn_bayes_data::gap_function(x);
         let y = 2.0 * x + error * (1.0 + 4.0 * row as f64 / 1000.0);
         format!("{row},{x},{y}\n")
     };
