@@ -557,7 +557,7 @@ fn a_run_is_replaced_where_that_is_asked_for() {
     place.write("run/member-2/mine.txt", "");
     place.write("run/notes.txt", "");
     // Bad settings are known before anything is removed.
-    let (code, _) = place.failure(&format!("{quick} --rank 9999 --overwrite --out run"));
+    let (code, _) = place.failure(&format!("{quick} --draws 0 --overwrite --out run"));
     assert!(code == 2 && place.path("run/member-1/model.toml").exists());
     place.output(&format!("{quick} --overwrite --out run"));
     place.output(&format!("{quick} --out other"));

@@ -42,13 +42,24 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
         .into_iter()
         .filter(|name| is_feature(name))
         .collect();
+    let rows = table.rows();
+    let fewest = PreprocessorConfig::fewest_rows(settings.rare, rows);
+    let has_rare_only = |column: &Column| {
+        // Rows that stand for several are counted where they are prepared.
+        let is_counted = settings.frequency.is_none() && features.contains(&column.name());
+        is_counted && column.rows_of_category().is_some_and(|most| most < fewest)
+    };
     let suspicions = suspicions(table, targets);
+    // A column that is left out need not be suspected.
+    let is_used = |name: &str| {
+        let column = table.column(name).ok();
+        features.contains(&name) && !column.is_some_and(has_rare_only)
+    };
     let suspicions: Vec<_> = suspicions
         .iter()
-        .filter(|found| found.column().is_none_or(|name| features.contains(&name)))
+        .filter(|found| found.column().is_none_or(is_used))
         .collect();
     let mut warnings: Vec<String> = suspicions.iter().map(ToString::to_string).collect();
-    let rows = table.rows();
     for column in table.columns() {
         let (name, missing) = (column.name(), rows - column.present_rows());
         let is_feature = features.contains(&name);
@@ -63,10 +74,7 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
             };
             warn(format!("{missing} of {rows} rows {what}"));
         }
-        let fewest = PreprocessorConfig::fewest_rows(settings.rare, rows);
-        // Rows that stand for several are counted where they are prepared.
-        let is_counted = settings.frequency.is_none();
-        if is_feature && is_counted && column.rows_of_category().is_some_and(|most| most < fewest) {
+        if has_rare_only(column) {
             warn(format!(
                 "no category has {fewest} rows: it is left out (`--rare`)"
             ));
