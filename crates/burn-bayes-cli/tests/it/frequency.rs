@@ -83,7 +83,7 @@ fn a_frequency_is_a_whole_number() {
         ("-1", "row 1 of the data"),
         ("", "row 1 of the data"),
         ("90000000000", "row 1 of the data"),
-        ("many", "row 1 of the data"),
+        ("many", "line 2"),
         ("10000000", "stand for 10000033"),
     ] {
         let text = place

@@ -228,7 +228,7 @@ fn a_method_that_is_named_twice_is_compared_once() {
 fn a_comparison_of_nothing_leaves_its_table_and_a_code() {
     let place = Workplace::with_gap();
     let compare = "compare --data gap.csv --target price --task regression --methods map,mean-field \
-                   --noise-precision 0.04 --epochs 2 --draws 2 --repeats 1 --folds 2 --out compared";
+                   --noise-precision 0.04 --epochs 2 --draws 2 --repeats 1 --folds 2 --no-plain --out compared";
     let (code, message) = place.failure(&format!("{compare} --optimizer sgd --lr 1e9"));
     assert_eq!(code, 4, "{message}");
     assert!(message.contains("all 4 runs diverged"), "{message}");
@@ -315,7 +315,7 @@ fn plain_models_are_compared_with_methods() {
     );
     let alone = COMPARE.replace("map,mean-field", "map");
     let (code, message) = place.failure(&format!("{alone} --out two"));
-    assert!(code == 2 && message.contains("--plain"), "{message}");
+    assert!(code == 2 && message.contains("`--plain`"), "{message}");
 }
 
 #[test]

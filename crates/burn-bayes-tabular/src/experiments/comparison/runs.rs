@@ -58,7 +58,7 @@ impl Runs {
         let methods = distinct(methods.iter().copied(), |&method| method);
         let plain = distinct(plain.iter().copied(), |&plain| plain);
         if methods.is_empty() || methods.len() + plain.len() < 2 {
-            let problem = "must name at least two methods, or one beside a model of `plain`";
+            let problem = "must name at least two methods, or one beside a model of `--plain`";
             return Err(refused("methods", problem));
         }
         expect_at_most("repeats", repeats, MAX_REPEATS)?;

