@@ -9,7 +9,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use burn::module::{AutodiffModule, Module};
+use burn::module::Module;
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::pool::{AvgPool2d, AvgPool2dConfig};
@@ -20,6 +20,8 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_bayes::prelude::*;
 use burn_bayes_examples::{Arguments, ClassBatch, ClassRow, ClassScores, Glyphs, is_smoke};
 use burn_store::{BurnToPyTorchAdapter, ModuleSnapshot, PyTorchToBurnAdapter, SafetensorsStore};
+
+const LEARNING_RATE: f64 = 5e-3;
 
 // ANCHOR: model
 /// The fields have the names of the layers in PyTorch.
@@ -157,7 +159,7 @@ fn trained_elsewhere(file: &Path, device: &Device) -> Result<Net, Box<dyn Error>
             let batch = ClassBatch::new(rows, &training_device);
             let loss = cross_entropy(net.forward(batch.inputs), batch.targets);
             let gradients = GradientsParams::from_grads(loss.backward(), &net);
-            net = optimizer.step(5e-3.into(), net, gradients);
+            net = optimizer.step(LEARNING_RATE, net, gradients);
         }
     }
     let net = net.valid();
@@ -173,12 +175,12 @@ fn trained_elsewhere(file: &Path, device: &Device) -> Result<Net, Box<dyn Error>
 fn trained_head(head: Linear, (features, classes): (Tensor<2>, Tensor<1, Int>)) -> Linear {
     let device = features.device().autodiff();
     let (features, classes) = (features.to_device(&device), classes.to_device(&device));
-    let mut head = head.train(&device);
+    let mut head = head.train();
     let mut optimizer = AdamConfig::new().init();
     for _ in 0..if is_smoke() { 10 } else { 500 } {
         let loss = cross_entropy(head.forward(features.clone()), classes.clone());
         let gradients = GradientsParams::from_grads(loss.backward(), &head);
-        head = optimizer.step(5e-3.into(), head, gradients);
+        head = optimizer.step(LEARNING_RATE, head, gradients);
     }
     head.valid()
 }

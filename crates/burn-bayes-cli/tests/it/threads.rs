@@ -30,7 +30,8 @@ fn threads_find_what_one_thread_finds() {
     for (place, command, file, count) in [
         (&gap, TUNE.into(), "trials.jsonl", 4 * 3),
         (&gap, format!("{TUNE} --survivors 2"), "trials.jsonl", 4 + 4),
-        (&moons, COMPARE.to_string(), "runs.jsonl", 2 * 4),
+        // Two methods and two plain models.
+        (&moons, COMPARE.to_string(), "runs.jsonl", 4 * 4),
     ] {
         for threads in [1, 2, 3] {
             place.output(&format!("{command} --threads {threads} --out {threads}"));

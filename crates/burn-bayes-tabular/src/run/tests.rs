@@ -319,6 +319,7 @@ fn spoilt_validation_rows() {
         level: 0.5,
         set_method: None,
         by: None,
+        recent: None,
     };
     let abstention = Abstention::Class {
         score: Uncertainty::Entropy,
@@ -329,7 +330,7 @@ fn spoilt_validation_rows() {
         missing: &[],
     };
     let threshold = || {
-        Conformal::calibrate(&path, run.model.target(), "y", &request, &columns)?;
+        Conformal::calibrate(&path, run.model.target(), "y", &request, &columns, None)?;
         threshold_at_risk(&path, abstention, 0.95, 0.5)
     };
     threshold().unwrap();
