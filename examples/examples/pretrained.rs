@@ -86,11 +86,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     // ANCHOR_END: load
     let [_, _, pictures] = Glyphs::sets(0);
     let pictures = ClassBatch::new(&pictures, &device).inputs;
-    let logits = |net: &Net| net.forward(pictures.clone());
-    println!(
-        "logits differ by {:.0e}\n",
-        greatest(logits(&net) - logits(&elsewhere))
-    );
+    let difference = |one: &Net, other: &Net| {
+        let [one, other] = [one, other].map(|net| net.forward(pictures.clone()));
+        (one - other).abs().max().into_scalar::<f32>()
+    };
+    assert!(difference(&net, &elsewhere) < 1e-5);
 
     // ANCHOR: task
     // A new question about noisier digits, with few answers: does it have a loop?
@@ -144,6 +144,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         net.save_into(&mut file)?;
     }
     // ANCHOR_END: export
+    let mut first = Net::new(2, &device);
+    first.load_from(
+        &mut SafetensorsStore::from_file(folder.join("draw-0.safetensors"))
+            .with_from_adapter(PyTorchToBurnAdapter),
+    )?;
+    let drawn = Net {
+        fc: fitted.predictor().drawn_model(0)?.network().clone(),
+        ..net
+    };
+    assert!(difference(&first, &drawn) < 1e-5);
     println!("\nten draws are in {}", folder.display());
     Ok(())
 }
@@ -190,8 +200,4 @@ fn cross_entropy(logits: Tensor<2>, classes: Tensor<1, Int>) -> Tensor<1> {
     CrossEntropyLossConfig::new()
         .init(&device)
         .forward(logits, classes)
-}
-
-fn greatest(differences: Tensor<2>) -> f32 {
-    differences.abs().max().into_scalar()
 }
