@@ -144,12 +144,15 @@ impl VerdictPanel {
     }
 }
 
+/// The folder with the charts of a page, beside it.
+pub(crate) const PLOTS: &str = "plots";
+
 /// Saves charts as SVG files into the folder `plots` beside the page at `path`.
 pub(crate) fn save_drawings<'f>(
     figures: impl Iterator<Item = &'f Figure>,
     path: &Path,
 ) -> Result<()> {
-    let plots = path.with_file_name("plots");
+    let plots = path.with_file_name(PLOTS);
     make_folder(&plots)?;
     for figure in figures {
         let file = plots.join(format!("{}.svg", figure.name));

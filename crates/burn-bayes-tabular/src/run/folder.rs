@@ -8,7 +8,8 @@ use std::sync::Arc;
 use burn::tensor::Device;
 
 use crate::error::{Result, TabularError};
-use crate::files::{lock, make_folder, read_text, remove, write_whole};
+use crate::files::{at, lock, make_folder, read_text, remove, write_whole};
+use crate::report::PLOTS;
 use crate::settings::{Config, refused};
 use crate::shell::command_of;
 
@@ -61,6 +62,10 @@ impl RunFolder {
             let _ = std::fs::remove_dir(folder);
         }
         remove(&self.members_file())?;
+        let plots = self.path.join(PLOTS);
+        if plots.is_dir() {
+            std::fs::remove_dir_all(&plots).map_err(at(&plots))?;
+        }
         self.files().iter().rev().try_for_each(|file| remove(file))
     }
 
