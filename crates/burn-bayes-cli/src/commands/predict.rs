@@ -41,8 +41,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Columns of the file to copy into the predictions, separated by commas
-    #[arg(long, value_name = "COLUMNS")]
-    keep: Option<Words>,
+    #[arg(long, value_name = "COLUMNS", action = ArgAction::Append)]
+    keep: Vec<Words>,
     /// Treatment of rows that cannot be predicted
     #[arg(long, value_name = "WHAT", default_value = "refuse", value_parser = choice::<BadRowsName>())]
     bad_rows: BadRowsName,
@@ -211,9 +211,8 @@ fn answer_lines(predictor: &RowPredictor<'_>, mut sheet: Sheet) -> Result<()> {
 
 impl Arguments {
     fn request(&self) -> PredictionRequest {
-        let keep = self.keep.iter().flat_map(|words| words.0.iter().cloned());
         PredictionRequest {
-            keep: keep.collect(),
+            keep: super::names(&self.keep),
             bad_rows: self.bad_rows,
             draws: self.draws,
             quantiles: self.quantiles.clone(),

@@ -260,7 +260,7 @@ fn predictions_carry_row_numbers_and_columns_of_the_file() {
     }
     let rows = "id,y,x,kind,note\n007,0.90,0,lower, near\n\n008,-0.40,1,,?\n";
     place.write("new.csv", rows);
-    let text = place.output("predict run new.csv --keep note,id,y,kind");
+    let text = place.output("predict run new.csv --keep note,id --keep y,kind");
     let head = "row,note,id,y,kind,p_lower,";
     assert!(text.starts_with(head), "{text}");
     // Kept cells are as they were written, and blank lines are not rows.
