@@ -51,6 +51,9 @@ pub struct Preprocessor {
     format: u32,
     missing: MissingPolicy,
     unseen: UnseenPolicy,
+    /// Columns that say nothing about the training rows.
+    #[serde(default)]
+    left_out: BTreeSet<String>,
     pub(crate) features: Vec<FeaturePlan>,
     target: OneOrSeveral<TargetPlan>,
 }
@@ -163,6 +166,7 @@ impl Preprocessor {
     pub(crate) fn new(
         config: &PreprocessorConfig,
         features: Vec<FeaturePlan>,
+        left_out: BTreeSet<String>,
         targets: Vec<TargetPlan>,
     ) -> Self {
         Self {
@@ -170,6 +174,7 @@ impl Preprocessor {
             missing: config.missing,
             unseen: config.unseen,
             features,
+            left_out,
             target: targets.into(),
         }
     }
@@ -177,6 +182,11 @@ impl Preprocessor {
     /// The names of the features, in order; that of a category is `column=category`.
     pub fn feature_names(&self) -> Vec<String> {
         self.features.iter().flat_map(FeaturePlan::names).collect()
+    }
+
+    /// The columns that have no feature, since they say nothing about the training rows.
+    pub fn left_out(&self) -> impl Iterator<Item = &str> {
+        self.left_out.iter().map(String::as_str)
     }
 
     /// The number of features.

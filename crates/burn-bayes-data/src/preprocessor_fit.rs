@@ -1,6 +1,6 @@
 //! Fits a [`Preprocessor`] on a table, or on a file in chunks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checks::{
     check_finite, check_kind, check_positive, class_label, count_target, real_target,
@@ -283,6 +283,8 @@ impl PreprocessorFit {
                 most,
             })
         };
+        let names = columns.features.iter().map(|feature| feature.name.clone());
+        let mut left_out: BTreeSet<String> = names.collect();
         let features = columns.features.into_iter();
         let features = features
             .filter(|feature| self.config.missing == MissingPolicy::Refuse || !feature.is_empty());
@@ -326,7 +328,10 @@ impl PreprocessorFit {
                 cure,
             ));
         }
-        Ok(Preprocessor::new(&self.config, features, targets))
+        for plan in &features {
+            left_out.remove(&plan.name);
+        }
+        Ok(Preprocessor::new(&self.config, features, left_out, targets))
     }
 }
 

@@ -96,6 +96,10 @@ fn a_frequency_is_a_whole_number() {
             [2, 3].contains(&code) && message.contains("seen") && message.contains(word),
             "{message}"
         );
+        if cell.is_empty() {
+            let left_out = "--missing drop --out without";
+            place.output(&format!("{FIT} --data bad.csv --frequency seen {left_out}"));
+        }
     }
     let (code, message) = place.failure(&format!(
         "{FIT} --data cells.csv --frequency sene --out run"

@@ -91,7 +91,13 @@ fn texts_that_no_rows_share_are_left_out_and_rare_ones_are_one() {
     let left_out = "`note`: no category has 5 rows: it is left out (`--rare`)";
     assert!(told.contains(left_out), "{told}");
     assert!(!told.contains("`note`: 120 different texts"), "{told}");
-    assert!(!place.read("run/preprocessor.toml").contains("note"));
+    let preparation = place.read("run/preprocessor.toml");
+    assert!(
+        preparation.contains("left_out = [\"note\"]"),
+        "{preparation}"
+    );
+    assert!(!preparation.contains("name = \"note\""), "{preparation}");
+    place.output("predict run --row day=2024-03-01,note=fine");
     // Each shop has about 11 of 86 training rows.
     place.output(&format!("{FIT} --rare 11 --out rare"));
     let preparation = place.read("rare/preprocessor.toml");

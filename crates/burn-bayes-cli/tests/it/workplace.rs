@@ -94,7 +94,8 @@ pub(crate) fn last_of_each(arguments: &str) -> Vec<&str> {
     }
     let is_last = |place: usize| {
         let option = groups[place].first();
-        let is_list = option.is_some_and(|option| ["--by", "--ignore", "--keep", "--row"].contains(option));
+        let is_list =
+            option.is_some_and(|option| ["--by", "--ignore", "--keep", "--row"].contains(option));
         is_list
             || groups[place + 1..]
                 .iter()

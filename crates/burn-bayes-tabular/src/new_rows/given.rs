@@ -98,6 +98,7 @@ impl GivenRows<'_> {
             .chain(run.config.data.ignore.0.iter().map(String::as_str))
             .chain(run.config.data.group_by.as_deref())
             .chain(run.config.data.frequency.as_deref())
+            .chain(run.preprocessor.left_out())
             .collect();
         let is_known = |name: &String| self.columns.contains(name) || unused.contains(&&**name);
         let Some(name) = row.keys().find(|name| !is_known(name)) else {

@@ -22,24 +22,31 @@ pub(crate) fn repeated(
         return Ok(rows);
     };
     let counts: Option<Vec<usize>> = rows.iter().map(|&row| frequency(column, row)).collect();
-    let counts = counts.ok_or_else(|| wrong(column))?;
+    let counts = counts.ok_or_else(|| wrong(column, &rows))?;
     let copies = rows.iter().zip(counts);
     let copies = copies.flat_map(|(&row, count)| std::iter::repeat_n(row, count));
     Ok(copies.collect())
 }
 
-/// Checks the frequencies of all rows of a file.
+/// Checks the frequencies of these rows of a file.
 ///
 /// # Errors
 /// If one is no whole number of at least 0, or their sum is 0, or too large.
-pub(super) fn check(table: &Table, settings: &DataSettings, path: &Path) -> Result<()> {
+pub(super) fn check(
+    table: &Table,
+    rows: &[usize],
+    settings: &DataSettings,
+    path: &Path,
+) -> Result<()> {
     let Some(name) = &settings.frequency else {
         return Ok(());
     };
     let column = table.column(name)?;
-    let counts = (0..table.rows()).map(|row| frequency(column, row).map(|count| count as f64));
+    let counts = rows
+        .iter()
+        .map(|&row| frequency(column, row).map(|count| count as f64));
     let Some(counts) = counts.collect::<Option<Vec<f64>>>() else {
-        return Err(wrong(column));
+        return Err(wrong(column, rows));
     };
     let sum: f64 = counts.iter().sum();
     if sum > 0.0 && sum <= MOST_ROWS {
@@ -58,10 +65,9 @@ fn frequency(column: &Column, row: usize) -> Option<usize> {
     is_whole.then_some(number as usize)
 }
 
-fn wrong(column: &Column) -> TabularError {
-    let mut rows = 0..column.len();
+fn wrong(column: &Column, rows: &[usize]) -> TabularError {
     let name = column.name();
-    let row = rows.find(|&row| frequency(column, row).is_none());
+    let row = rows.iter().find(|&&row| frequency(column, row).is_none());
     let row = row.map_or(String::new(), |row| {
         format!(" in row {} of the data", row + 1)
     });

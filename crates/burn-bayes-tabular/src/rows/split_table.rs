@@ -164,7 +164,6 @@ pub(crate) fn rows_with_targets(
 
 /// The rows that the treatment of missing values leaves, at least one.
 fn rows_to_use(table: &Table, settings: &DataSettings, path: &Path) -> Result<Vec<usize>> {
-    frequency::check(table, settings, path)?;
     if settings.missing == MissingName::Refuse {
         table.check_complete()?;
     }
@@ -182,6 +181,7 @@ fn rows_to_use(table: &Table, settings: &DataSettings, path: &Path) -> Result<Ve
         let path = path.display();
         return Err(TabularError::Data(format!("{path}: {problem}")));
     }
+    frequency::check(table, &rows, settings, path)?;
     Ok(rows)
 }
 
