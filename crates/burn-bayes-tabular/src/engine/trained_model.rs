@@ -32,6 +32,9 @@ const MOST_NUMBERS: usize = 1 << 34;
 /// The largest rate of counts and deviation of numbers, in place of all that are larger: one row far away must not keep a file
 /// from its predictions.
 const LARGEST: f64 = 1e15;
+/// The same of the noise of a row, in standard deviations of the training rows' targets: the targets of all rows differ by
+/// less, and far from them the noise is only extrapolated.
+const LARGEST_NOISE: f64 = 10.0;
 
 /// Maximum number of weights of networks that are kept in memory: half a GiB.
 const MOST_DRAWN: usize = 1 << 27;
@@ -257,9 +260,7 @@ impl TrainedModel {
         let width = likelihood.outputs(targets);
         let column = |place: usize| outputs.iter().skip(place).step_by(width);
         let mean = |&mean: &f64| scale.unscaled(mean);
-        // A network extrapolates logarithms without an end.
-        let deviation =
-            |log_variance: &f64| (scale.spread * (0.5 * log_variance).exp()).at_most(LARGEST);
+        let deviation = |log_variance: &f64| noise_deviation(*log_variance, scale);
         let predictions = match likelihood {
             Likelihood::GaussianMixture { components } => {
                 mixture(outputs, components, draws, mean, deviation)?
@@ -423,6 +424,16 @@ fn rates(log_rates: impl Iterator<Item = f64>) -> Vec<f64> {
         .collect()
 }
 
+/// The deviation of the noise in the unit of a target, from the logarithm of its variance, which a network extrapolates without
+/// an end.
+fn noise_deviation(log_variance: f64, scale: ColumnScale) -> f64 {
+    let largest = match scale == ColumnScale::KEPT {
+        true => LARGEST,
+        false => LARGEST_NOISE * scale.spread,
+    };
+    (scale.spread * (0.5 * log_variance).exp()).at_most(largest)
+}
+
 /// The rows as inputs of a network, some at a time.
 fn chunks<'a>(rows: &'a Features, device: &'a Device) -> impl Iterator<Item = Tensor<2>> + 'a {
     let columns = rows.columns().max(1);
@@ -456,6 +467,19 @@ mod tests {
         let found = rates([0.0, 50.0, f64::INFINITY, f64::NAN].into_iter());
         assert_eq!(found[..3], [1.0, LARGEST, LARGEST]);
         assert!(found[3].is_nan());
+    }
+
+    #[test]
+    fn the_noise_ends_near_the_spread_of_the_targets() {
+        let scale = ColumnScale {
+            centre: 5.0,
+            spread: 2.0,
+            is_logarithmic: false,
+        };
+        assert_eq!(noise_deviation(0.0, scale), 2.0);
+        assert_eq!(noise_deviation(50.0, scale), 20.0);
+        assert!(noise_deviation(f64::NAN, scale).is_nan());
+        assert!(noise_deviation(50.0, ColumnScale::KEPT) > 1e10);
     }
 
     #[test]
