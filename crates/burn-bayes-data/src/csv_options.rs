@@ -157,6 +157,14 @@ impl CsvOptions {
         Self { bad_rows, ..self }
     }
 
+    /// Takes empty cells for missing values, in addition to the others.
+    pub(crate) fn with_empty_as_missing(mut self) -> Self {
+        if !self.is_missing("") {
+            self.missing.push(String::new());
+        }
+        self
+    }
+
     /// Checks that the columns named by the options exist in `source`.
     pub(crate) fn check_names(&self, source: &str, names: &[String]) -> Result<(), DataError> {
         let known: HashSet<&String> = names.iter().chain(&self.optional).collect();

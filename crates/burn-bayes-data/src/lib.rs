@@ -42,6 +42,8 @@
 //! ```
 
 mod checks;
+mod columns_file;
+mod content;
 mod csv_file;
 mod csv_options;
 mod dataset;
@@ -55,6 +57,7 @@ mod generated_rows;
 mod generated_sets;
 mod generators;
 mod growing;
+mod json_lines;
 mod levels;
 mod one_or_several;
 mod patients;
@@ -63,12 +66,14 @@ mod preprocessor_config;
 mod preprocessor_fit;
 mod random;
 mod records;
+mod row;
 mod scale;
 mod source;
 mod split;
 mod suspicion;
 mod table;
 mod traps;
+mod zstd;
 
 pub use csv_file::{CsvReader, read_csv};
 pub use csv_options::{BadRows, CsvOptions, Header};
