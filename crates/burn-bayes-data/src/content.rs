@@ -42,8 +42,7 @@ const KNOWN: [(&[u8], Content); 4] = [
 ];
 
 const AS_CSV: &str = "save the table as CSV, which may be compressed with gzip or zstd";
-const AS_LINES: &str =
-    "write one object per line, as `jq -c '.[]'` does, or save the table as CSV";
+const AS_LINES: &str = "write one object per line, as `jq -c '.[]'` does, or save the table as CSV";
 const AS_ARROW: &str = "write it as an Arrow file (Feather, version 2), or save the table as CSV";
 
 /// The first bytes of files that are not read, without white space, what they are, and the cure.
@@ -108,12 +107,22 @@ mod tests {
             (b"SQLite format 3\0", "an SQLite database", "as CSV"),
             (b"[\n {\"x\": 1}", "a JSON array", "jq -c '.[]'"),
             (b"FEA1\0\0\0\0", "version 1", "as an Arrow file"),
-            (b"\xff\xff\xff\xff\x10", "an Arrow stream", "as an Arrow file"),
+            (
+                b"\xff\xff\xff\xff\x10",
+                "an Arrow stream",
+                "as an Arrow file",
+            ),
         ] {
             let error = Content::of(start, "test").unwrap_err();
             let message = error.to_string();
-            assert!(error.is_data() && message.starts_with("test: "), "{message}");
-            assert!(message.contains(what) && message.contains(cure), "{message}");
+            assert!(
+                error.is_data() && message.starts_with("test: "),
+                "{message}"
+            );
+            assert!(
+                message.contains(what) && message.contains(cure),
+                "{message}"
+            );
         }
     }
 }

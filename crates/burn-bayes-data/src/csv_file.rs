@@ -311,7 +311,11 @@ fn has_header(first: &[&str], options: &CsvOptions) -> bool {
 }
 
 /// The column names from the header, or numbered names.
-fn checked_names(place: &Place, first: &[&str], has_header: bool) -> Result<Vec<String>, DataError> {
+fn checked_names(
+    place: &Place,
+    first: &[&str],
+    has_header: bool,
+) -> Result<Vec<String>, DataError> {
     let mut names = Vec::with_capacity(first.len());
     let mut seen = HashSet::new();
     for (index, cell) in first.iter().enumerate() {

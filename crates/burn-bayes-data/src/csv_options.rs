@@ -178,6 +178,12 @@ impl CsvOptions {
         }
     }
 
+    /// Whether anything of a column is read.
+    pub(crate) fn reads(&self, column: &str) -> bool {
+        let only = self.only.as_ref();
+        only.is_none_or(|only| only.contains(column)) || self.keep.contains(column)
+    }
+
     /// A cell as a number; the delimiter is that of the text.
     pub(crate) fn number(&self, cell: &str) -> Option<f64> {
         self.decimal.number(cell, self.delimiter.unwrap_or(b','))

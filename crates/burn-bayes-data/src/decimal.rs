@@ -28,7 +28,13 @@ impl DecimalMark {
 
     /// Writes a number that has a decimal point with this separator.
     pub(crate) fn write(self, number: &str, cell: &mut Vec<u8>) {
-        let mark = |byte| if byte == b'.' { self.mark() as u8 } else { byte };
+        let mark = |byte| {
+            if byte == b'.' {
+                self.mark() as u8
+            } else {
+                byte
+            }
+        };
         cell.extend(number.bytes().map(mark));
     }
 

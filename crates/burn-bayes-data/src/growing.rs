@@ -75,7 +75,12 @@ impl Growing {
         let cure = format!(
             "write what matters of it as columns of numbers or texts, or leave the column out (`--ignore {name}`)"
         );
-        Err(DataError::data(place.clone(), found, "a number or a text", &cure))
+        Err(DataError::data(
+            place.clone(),
+            found,
+            "a number or a text",
+            &cure,
+        ))
     }
 
     /// Adds a missing value.

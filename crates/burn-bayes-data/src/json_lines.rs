@@ -4,7 +4,7 @@
 //! values become the texts that delimited text has, so that types are detected in the same way.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io::{BufRead, Read};
 
@@ -14,7 +14,6 @@ use serde_json::value::RawValue;
 
 use crate::content::BYTE_ORDER_MARK;
 use crate::csv_options::CsvOptions;
-use crate::decimal::DecimalMark;
 use crate::error::{DataError, Place, shown};
 use crate::row::Row;
 use crate::source::{self, Plain};
@@ -26,8 +25,7 @@ pub(crate) struct JsonLines<'a> {
     sample: VecDeque<Line>,
     names: Vec<String>,
     places: HashMap<String, usize>,
-    decimal: DecimalMark,
-    only: Option<BTreeSet<String>>,
+    options: CsvOptions,
 }
 
 impl<'a> JsonLines<'a> {
@@ -43,8 +41,7 @@ impl<'a> JsonLines<'a> {
             sample: VecDeque::new(),
             names: Vec::new(),
             places: HashMap::new(),
-            decimal: options.decimal,
-            only: options.only.clone(),
+            options: options.clone(),
         };
         while this.sample.len() < sample
             && let Some(line) = this.lines.next()?
@@ -97,7 +94,7 @@ impl<'a> JsonLines<'a> {
         let mut values = vec![None; self.names.len()];
         for (index, (Text(key), value)) in fields.iter().enumerate() {
             let Some(column) = self.column(index, key) else {
-                if self.is_read(key) {
+                if self.options.reads(key.trim()) {
                     return Err(late_key(key, place()));
                 }
                 continue;
@@ -120,12 +117,6 @@ impl<'a> JsonLines<'a> {
         }
     }
 
-    /// Whether the values of a key that is no column would be read.
-    fn is_read(&self, key: &str) -> bool {
-        let only = self.only.as_ref();
-        only.is_none_or(|only| only.contains(key.trim()))
-    }
-
     /// Writes a value as in delimited text, or says what it is instead of one.
     fn write(&self, value: &str, cell: &mut Vec<u8>) -> Result<(), String> {
         match value.as_bytes() {
@@ -137,7 +128,7 @@ impl<'a> JsonLines<'a> {
             [b'[', ..] => return Err("a list".into()),
             [b'{', ..] => return Err("an object".into()),
             [b't' | b'f', ..] => cell.extend(value.bytes()),
-            _ => self.decimal.write(value, cell),
+            _ => self.options.decimal.write(value, cell),
         }
         Ok(())
     }
@@ -233,7 +224,11 @@ fn invalid(line: &[u8], error: &serde_json::Error, place: Place) -> DataError {
     let problem = message.split(" at line ").next().unwrap_or_default();
     DataError::data(
         place,
-        format_args!("{}: {problem} at byte {}", shown(line.trim()), error.column()),
+        format_args!(
+            "{}: {problem} at byte {}",
+            shown(line.trim()),
+            error.column()
+        ),
         "a whole JSON object on the line",
         "correct the line, or, if the objects take several lines each, write them as `jq -c .` does",
     )
@@ -245,7 +240,9 @@ fn late_key(key: &str, place: Place) -> DataError {
         place,
         format_args!("the new key {}", shown(key)),
         "the keys of the first 1000 objects",
-        &format!("add `{key}` to the first object, as null if it has no value there, or correct the key"),
+        &format!(
+            "add `{key}` to the first object, as null if it has no value there, or correct the key"
+        ),
     )
 }
 

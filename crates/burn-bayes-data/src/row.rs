@@ -120,7 +120,10 @@ mod tests {
         });
         let cells: Vec<&[u8]> = row.cells().collect();
         assert_eq!(cells, [&b"long text"[..], b"", b"x", b""]);
-        assert_eq!((row.unreadable(3), row.unreadable(2)), (Some("a list"), None));
+        assert_eq!(
+            (row.unreadable(3), row.unreadable(2)),
+            (Some("a list"), None)
+        );
         row.spoil(DataError::data(Place::default(), 1, 2, "correct it"));
         assert_eq!((row.width(), row.number()), (0, 3));
         assert!(row.fault().is_some() && row.unreadable(3).is_none());

@@ -17,6 +17,10 @@ pub(crate) struct Plain<'a> {
     pub(crate) packing: Packing,
     pub(crate) content: Content,
     /// The file itself, if there is one, for formats that are not read from the beginning to the end.
+    #[cfg_attr(
+        not(feature = "parquet"),
+        allow(dead_code, reason = "the feature's formats are read from their end")
+    )]
     pub(crate) file: Option<File>,
 }
 
@@ -77,7 +81,13 @@ pub(crate) fn open(path: &Path) -> Result<(Plain<'static>, String), DataError> {
     let name = path.display().to_string();
     let again = file.try_clone().ok();
     let plain = plain(file, &name)?;
-    Ok((Plain { file: again, ..plain }, name))
+    Ok((
+        Plain {
+            file: again,
+            ..plain
+        },
+        name,
+    ))
 }
 
 /// `path`, or `path` with `.gz` appended if only that exists: the file that a reader opens.

@@ -120,7 +120,10 @@ mod tests {
             for bit in 0..8 {
                 let mut other = bytes.clone();
                 other[place] ^= 1 << bit;
-                assert!(read(&other).is_ok_and(|read| read != text) == false, "{place}");
+                assert!(
+                    read(&other).is_ok_and(|read| read != text) == false,
+                    "{place}"
+                );
             }
         }
     }
