@@ -6,6 +6,8 @@ pub(crate) use with_feature::{ColumnsFile, open};
 pub(crate) use without_feature::{ColumnsFile, open};
 
 #[cfg(feature = "parquet")]
+mod arrow;
+#[cfg(feature = "parquet")]
 mod cells;
 #[cfg(feature = "parquet")]
 mod with_feature;

@@ -173,6 +173,9 @@ impl<'a> Lines<'a> {
                 let place = Place::of(&self.name).line(self.number);
                 return Err(source::too_large(place, "a line", self.longest));
             }
+            if bytes.ends_with(b"\n") {
+                bytes.pop();
+            }
             if self.number == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
                 bytes.drain(..BYTE_ORDER_MARK.len());
             }

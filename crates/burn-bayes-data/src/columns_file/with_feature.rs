@@ -4,15 +4,15 @@
 //! copied to a temporary file. The decoders are meant to refuse damaged files; if one panics, that is an error too.
 
 use std::fs::File;
-use std::io::{self, BufReader, Seek};
+use std::io::{self, Seek};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::FileReaderBuilder;
 use arrow_schema::{ArrowError, Fields};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
+use super::arrow::Batches;
 use super::cells;
 use crate::content::ColumnsFormat;
 use crate::csv_options::CsvOptions;
@@ -25,13 +25,13 @@ use crate::source::{Packing, Plain};
 const BATCH_ROWS: usize = 1024;
 
 /// The batches of a file.
-type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
+type BoxedBatches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
 /// Reads the rows of a file with columns of typed values.
 pub(crate) struct ColumnsFile {
     name: String,
     format: ColumnsFormat,
-    batches: Batches,
+    batches: BoxedBatches,
     /// The current batch, if there was one.
     batch: Option<RecordBatch>,
     /// The next row of the batch.
@@ -127,7 +127,7 @@ impl ColumnsFile {
 }
 
 /// The fields of a file, where the cells of its columns come from, and its batches.
-type Opened = (Fields, Vec<Source>, Batches);
+type Opened = (Fields, Vec<Source>, BoxedBatches);
 
 fn parquet(file: File, options: &CsvOptions) -> Result<Opened, ArrowError> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
@@ -138,16 +138,14 @@ fn parquet(file: File, options: &CsvOptions) -> Result<Opened, ArrowError> {
     Ok((fields, columns, Box::new(batches.build()?)))
 }
 
-fn arrow(mut file: File, options: &CsvOptions) -> Result<Opened, ArrowError> {
-    let whole = FileReaderBuilder::new().build(&mut file)?;
-    let fields = whole.schema().fields().clone();
-    let (columns, read) = sources(&fields, options);
-    let batches = FileReaderBuilder::new().with_projection(read);
-    Ok((
-        fields,
-        columns,
-        Box::new(batches.build(BufReader::new(file))?),
-    ))
+fn arrow(file: File, options: &CsvOptions) -> Result<Opened, ArrowError> {
+    let (mut fields, mut columns) = (Fields::empty(), Vec::new());
+    let batches = Batches::open(file, |all| {
+        let (sources, read) = sources(all, options);
+        (fields, columns) = (all.clone(), sources);
+        read
+    })?;
+    Ok((fields, columns, Box::new(batches)))
 }
 
 /// Where the cells of each column come from, and the columns that are read.
