@@ -120,10 +120,8 @@ mod tests {
             for bit in 0..8 {
                 let mut other = bytes.clone();
                 other[place] ^= 1 << bit;
-                assert!(
-                    read(&other).is_ok_and(|read| read != text) == false,
-                    "{place}"
-                );
+                let is_other = read(&other).is_ok_and(|read| read != text);
+                assert!(!is_other, "{place}");
             }
         }
     }

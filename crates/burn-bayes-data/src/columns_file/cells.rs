@@ -91,9 +91,10 @@ fn number(array: &ArrayRef, kind: &DataType, row: usize) -> Result<String, Strin
         Float32 => {
             let value = value::<Float32Type>(array, row);
             // With the digits of a single precision.
-            (!value.is_nan())
-                .then(|| format!("{value:?}"))
-                .unwrap_or_default()
+            match value.is_nan() {
+                true => String::new(),
+                false => format!("{value:?}"),
+            }
         }
         Float64 => float(value::<Float64Type>(array, row)),
         Decimal32(..) => digits::<Decimal32Type>(array, row),

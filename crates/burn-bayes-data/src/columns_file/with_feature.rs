@@ -111,18 +111,26 @@ impl ColumnsFile {
             return Ok(false);
         };
         row.restart(self.rows);
-        for source in &self.columns {
-            row.push_with(|cell| match source {
-                Source::Skipped => Ok(()),
-                Source::Unreadable(found) => Err(found.clone()),
-                Source::Batch(index) => {
-                    cells::write(batch.column(*index), self.next, self.decimal, cell)
-                }
-            });
-        }
+        // The decoders do not check everything that the values rely on.
+        let filled = guarded(|| {
+            fill(row, &self.columns, batch, self.next, self.decimal);
+            Ok(())
+        });
+        filled.map_err(|error| damaged(&self.name, self.format, &error))?;
         self.next += 1;
         self.rows += 1;
         Ok(true)
+    }
+}
+
+/// Adds the cells of a row of a batch.
+fn fill(row: &mut Row, columns: &[Source], batch: &RecordBatch, next: usize, decimal: DecimalMark) {
+    for source in columns {
+        row.push_with(|cell| match source {
+            Source::Skipped => Ok(()),
+            Source::Unreadable(found) => Err(found.clone()),
+            Source::Batch(index) => cells::write(batch.column(*index), next, decimal, cell),
+        });
     }
 }
 
