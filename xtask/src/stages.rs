@@ -399,7 +399,9 @@ fn formats(request: &Request) -> Outcome {
     let packages = ["test", "-p", "burn-bayes-data", "--features", "parquet"];
     cargo(&request.root, &packages)
         .arguments(&["--lib", "--test", "it", "--target-dir", &folder])
-        .divided(&libtest_arguments(false, true, &[]))
+        .divided(&["--skip", "needs_data::"].map(String::from))
+        // Optimising the decoders would take longer than the tests do.
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
         .run()
 }
 
