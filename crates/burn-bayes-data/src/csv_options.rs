@@ -48,7 +48,7 @@ pub enum BadRows {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CsvOptions {
-    /// The column separator; `None` detects it from the first rows.
+    /// The column separator; `None` detects it from the first rows. For delimited text, as `header`.
     pub delimiter: Option<u8>,
     /// The decimal separator.
     pub decimal: DecimalMark,

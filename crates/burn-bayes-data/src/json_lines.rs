@@ -49,7 +49,20 @@ impl<'a> JsonLines<'a> {
             this.add_columns(&line);
             this.sample.push_back(line);
         }
+        match this.sample.front().filter(|_| this.names.is_empty()) {
+            // Otherwise the error would be that columns are missing.
+            Some(first) => this.fields(first).map(drop)?,
+            None => {}
+        }
         Ok(this)
+    }
+
+    /// The keys and values of a line.
+    fn fields<'l>(&self, line: &'l Line) -> Result<Vec<(Text<'l>, &'l RawValue)>, DataError> {
+        let place = || Place::of(&self.lines.name).line(line.number);
+        let fields = serde_json::from_slice(&line.bytes);
+        let Fields(fields) = fields.map_err(|error| invalid(&line.bytes, &error, place()))?;
+        Ok(fields)
     }
 
     /// Adds the keys of an object as columns. An invalid line has none, and is an error when it is read as a row.
@@ -89,8 +102,7 @@ impl<'a> JsonLines<'a> {
     /// Adds the values of a line to `row`.
     fn fill(&self, row: &mut Row, line: &Line) -> Result<(), DataError> {
         let place = || Place::of(&self.lines.name).line(line.number);
-        let fields = serde_json::from_slice(&line.bytes);
-        let Fields(fields) = fields.map_err(|error| invalid(&line.bytes, &error, place()))?;
+        let fields = self.fields(line)?;
         let mut values = vec![None; self.names.len()];
         for (index, (Text(key), value)) in fields.iter().enumerate() {
             let Some(column) = self.column(index, key) else {
