@@ -201,6 +201,6 @@ fn damaged(name: &str, format: ColumnsFormat, error: &ArrowError) -> DataError {
         Place::of(name),
         format_args!("{} that cannot be decoded ({problem})", format.name()),
         "a complete file without damage",
-        "write the file again, or save the table as CSV",
+        "write the file again, compressed with Snappy, gzip, LZ4 or zstd if at all, or save the table as CSV",
     )
 }
