@@ -49,10 +49,9 @@ impl<'a> JsonLines<'a> {
             this.add_columns(&line);
             this.sample.push_back(line);
         }
-        match this.sample.front().filter(|_| this.names.is_empty()) {
-            // Otherwise the error would be that columns are missing.
-            Some(first) => this.fields(first).map(drop)?,
-            None => {}
+        // Otherwise the error would be that columns are missing.
+        if let Some(first) = this.sample.front().filter(|_| this.names.is_empty()) {
+            this.fields(first)?;
         }
         Ok(this)
     }
