@@ -63,6 +63,12 @@ pub(crate) const TASKS: &[Task] = &[
         run: test,
     },
     Task {
+        name: "formats",
+        flags: &[],
+        about: "the tests of Parquet and Arrow files, which are read with a feature that is off by default",
+        run: formats,
+    },
+    Task {
         name: "miri",
         flags: &[],
         about: "the kernels with pointers under Miri: is anything undefined? (a nightly toolchain with miri)",
@@ -125,9 +131,9 @@ pub(crate) const TASKS: &[Task] = &[
 ];
 
 /// The stages of `ci`, in order.
-const CI: [&str; 11] = [
-    "fmt", "clippy", "tidy", "test", "miri", "doctest", "doc", "package", "book", "examples",
-    "findings",
+const CI: [&str; 12] = [
+    "fmt", "clippy", "tidy", "test", "formats", "miri", "doctest", "doc", "package", "book",
+    "examples", "findings",
 ];
 
 /// Runs the task that the command line names.
@@ -384,6 +390,19 @@ fn test_on_device(request: &Request, device: &str) -> Outcome {
     .divided(&arguments)
     .env("BURN_BAYES_TEST_DEVICE", device)
     .run()
+}
+
+/// The tests of the one crate that knows the feature. A folder of its own keeps the other builds from being rebuilt.
+fn formats(request: &Request) -> Outcome {
+    let folder = workspace::target_folder(&request.root)?;
+    let folder = format!("{}-formats", folder.display());
+    let packages = ["test", "-p", "burn-bayes-data", "--features", "parquet"];
+    cargo(&request.root, &packages)
+        .arguments(&["--lib", "--test", "it", "--target-dir", &folder])
+        .divided(&["--skip", "needs_data::"].map(String::from))
+        // Optimising the decoders would take longer than the tests do.
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
+        .run()
 }
 
 /// The tests of the kernels that hand pointers to another library, and those of inputs without elements.

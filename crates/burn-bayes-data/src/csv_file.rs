@@ -1,4 +1,4 @@
-//! Reads delimited text into typed columns, in one pass.
+//! Reads delimited text, and the rows of other formats, into typed columns, in one pass.
 //!
 //! Delimiter, header and column types are detected from the first rows unless they are given:
 //!
@@ -16,14 +16,14 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::csv_options::{BadRows, CsvOptions, Header};
-use crate::delimited::Row;
 use crate::error::{DataError, Place, no_column, shown};
 use crate::growing::Growing;
 use crate::records::{Records, SAMPLE_ROWS, text_of};
+use crate::row::Row;
 use crate::source::{self, Plain};
 use crate::table::{ColumnKind, Origin, Table};
 
-/// Reads a whole delimited file, optionally compressed with gzip.
+/// Reads a whole delimited file, optionally compressed with gzip or zstd.
 ///
 /// # Errors
 /// If the file cannot be read, has no rows, or a row or cell is invalid.
@@ -74,7 +74,7 @@ struct Field {
     kind: Option<ColumnKind>,
     is_kept: bool,
     keeps_text: bool,
-    /// The line and text of the first cell with the other decimal separator, if the column is categorical
+    /// The row's number and the text of the first cell with the other decimal separator, if the column is categorical
     /// only for that reason.
     other_mark: Option<(u64, String)>,
 }
@@ -87,7 +87,7 @@ impl Field {
 }
 
 impl CsvReader<'static> {
-    /// Opens a file, optionally compressed with gzip, and reads its first rows.
+    /// Opens a file, optionally compressed with gzip or zstd, and reads its first rows.
     ///
     /// # Errors
     /// As for [`CsvReader::new`].
@@ -109,21 +109,24 @@ impl<'a> CsvReader<'a> {
 
     fn from_plain(reader: Plain<'a>, name: &str, options: CsvOptions) -> Result<Self, DataError> {
         let mut records = Records::new(reader, name, &options)?;
-        let options = options.with_delimiter(records.delimiter());
-        let first = records.next()?.ok_or_else(|| DataError::no_rows(name))?;
-        let first_cells = records.cells(&first)?;
-        let has_header = match options.header {
-            Header::Present => true,
-            Header::Absent => false,
-            Header::Detect => !first_cells.iter().any(|cell| options.reads_as_number(cell)),
-        };
-        let place = records.place(first.line());
-        let names = names(&place, &first_cells, has_header)?;
-        options.check_names(name, &names)?;
+        let mut options = options.with_delimiter(records.delimiter());
         let mut sample = Vec::new();
-        if !has_header {
-            sample.push(first);
-        }
+        let names = match records.names() {
+            Some(names) => {
+                options = options.with_empty_as_missing();
+                let names: Vec<&str> = names.iter().map(|name| name.trim()).collect();
+                checked_names(&Place::of(name), &names, true)?
+            }
+            None => {
+                let first = records.next()?.ok_or_else(|| DataError::no_rows(name))?;
+                let cells = records.cells(&first)?;
+                let has_header = has_header(&cells, &options);
+                let names = checked_names(&records.place(first.number()), &cells, has_header)?;
+                sample.extend((!has_header).then_some(first));
+                names
+            }
+        };
+        options.check_names(name, &names)?;
         while sample.len() < SAMPLE_ROWS
             && let Some(row) = records.next()?
         {
@@ -202,9 +205,9 @@ impl<'a> CsvReader<'a> {
     pub fn next_table(&mut self, most: usize) -> Result<Option<Table>, DataError> {
         self.check_marks()?;
         let mut cells: Vec<Growing> = self.columns.iter().map(Field::growing).collect();
-        let (mut lines, mut faults) = (Vec::new(), BTreeMap::new());
+        let (mut numbers, mut faults) = (Vec::new(), BTreeMap::new());
         let mut row = Row::default();
-        while lines.len() < most.max(1) {
+        while numbers.len() < most.max(1) {
             match self.sample.next() {
                 Some(sampled) => row = sampled,
                 None if self.records.read(&mut row)? => {}
@@ -213,13 +216,13 @@ impl<'a> CsvReader<'a> {
             match (self.push(&row, &mut cells), self.options.bad_rows) {
                 (Ok(()), _) => {}
                 (Err(fault), BadRows::Mark) => {
-                    faults.insert(lines.len(), fault);
+                    faults.insert(numbers.len(), fault);
                 }
                 (Err(error), BadRows::Refuse) => return Err(error),
             }
-            lines.push(row.line());
+            numbers.push(row.number());
         }
-        if lines.is_empty() {
+        if numbers.is_empty() {
             return Ok(None);
         }
         let (mut columns, mut passed_over, mut texts) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -235,25 +238,30 @@ impl<'a> CsvReader<'a> {
         }
         let origin = Origin {
             source: self.records.name.clone(),
-            lines,
+            numbers,
+            counted: self.records.counted(),
             passed_over,
             texts,
             faults,
         };
-        Ok(Some(Table::of_lines(columns, origin)))
+        Ok(Some(Table::of_file(columns, origin)))
     }
 
     /// Adds the cells of a row to their columns. Invalid cells become missing values, and the first error
     /// is returned.
     fn push(&self, row: &Row, cells: &mut [Growing]) -> Result<(), DataError> {
-        if let Err(error) = self.records.check_width(row) {
+        if let Err(error) = self.records.check(row) {
             cells.iter_mut().for_each(Growing::push_missing);
             return Err(error);
         }
         let mut outcome = Ok(());
-        for ((field, cells), bytes) in self.columns.iter().zip(cells).zip(row.cells()) {
-            let place = || self.records.place(row.line()).column(&field.name);
-            if let Err(error) = cells.push(bytes, &self.options, place) {
+        for (index, (field, bytes)) in self.columns.iter().zip(row.cells()).enumerate() {
+            let place = || self.records.place(row.number()).column(&field.name);
+            let pushed = match row.unreadable(index) {
+                Some(found) => cells[index].push_unreadable(found, place),
+                None => cells[index].push(bytes, &self.options, place),
+            };
+            if let Err(error) = pushed {
                 outcome = outcome.and(Err(error));
             }
         }
@@ -264,11 +272,11 @@ impl<'a> CsvReader<'a> {
     fn check_marks(&self) -> Result<(), DataError> {
         let mut kept = self.columns.iter().filter(|field| field.is_kept);
         let found = kept.find_map(|field| Some((field, field.other_mark.as_ref()?)));
-        let Some((field, (line, cell))) = found else {
+        let Some((field, (number, cell))) = found else {
             return Ok(());
         };
         let mark = self.options.decimal;
-        let (place, name) = (self.records.place(*line), &field.name);
+        let (place, name) = (self.records.place(*number), &field.name);
         Err(DataError::data(
             place.column(name),
             shown(cell),
@@ -293,8 +301,21 @@ impl<'a> CsvReader<'a> {
     }
 }
 
+/// Whether the first row is a header.
+fn has_header(first: &[&str], options: &CsvOptions) -> bool {
+    match options.header {
+        Header::Present => true,
+        Header::Absent => false,
+        Header::Detect => !first.iter().any(|cell| options.reads_as_number(cell)),
+    }
+}
+
 /// The column names from the header, or numbered names.
-fn names(place: &Place, first: &[&str], has_header: bool) -> Result<Vec<String>, DataError> {
+fn checked_names(
+    place: &Place,
+    first: &[&str],
+    has_header: bool,
+) -> Result<Vec<String>, DataError> {
     let mut names = Vec::with_capacity(first.len());
     let mut seen = HashSet::new();
     for (index, cell) in first.iter().enumerate() {
@@ -344,7 +365,7 @@ fn kind_of(
             Some(cell) if options.number(cell).is_some() => numbers += 1,
             Some(cell) if options.decimal.is_number_with_other(cell) => {
                 with_other_mark += 1;
-                first.get_or_insert_with(|| (row.line(), cell.to_string()));
+                first.get_or_insert_with(|| (row.number(), cell.to_string()));
             }
             _ => others += 1,
         }

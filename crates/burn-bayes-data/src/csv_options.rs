@@ -48,7 +48,7 @@ pub enum BadRows {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CsvOptions {
-    /// The column separator; `None` detects it from the first rows.
+    /// The column separator; `None` detects it from the first rows. For delimited text, as `header`.
     pub delimiter: Option<u8>,
     /// The decimal separator.
     pub decimal: DecimalMark,
@@ -157,6 +157,14 @@ impl CsvOptions {
         Self { bad_rows, ..self }
     }
 
+    /// Takes empty cells for missing values, in addition to the others.
+    pub(crate) fn with_empty_as_missing(mut self) -> Self {
+        if !self.is_missing("") {
+            self.missing.push(String::new());
+        }
+        self
+    }
+
     /// Checks that the columns named by the options exist in `source`.
     pub(crate) fn check_names(&self, source: &str, names: &[String]) -> Result<(), DataError> {
         let known: HashSet<&String> = names.iter().chain(&self.optional).collect();
@@ -168,6 +176,12 @@ impl CsvOptions {
             None => Ok(()),
             Some((setting, name)) => Err(no_column(setting, name, source, names)),
         }
+    }
+
+    /// Whether anything of a column is read.
+    pub(crate) fn reads(&self, column: &str) -> bool {
+        let only = self.only.as_ref();
+        only.is_none_or(|only| only.contains(column)) || self.keep.contains(column)
     }
 
     /// A cell as a number; the delimiter is that of the text.

@@ -26,6 +26,18 @@ impl DecimalMark {
         }
     }
 
+    /// Writes a number that has a decimal point with this separator.
+    pub(crate) fn write(self, number: &str, cell: &mut Vec<u8>) {
+        let mark = |byte| {
+            if byte == b'.' {
+                self.mark() as u8
+            } else {
+                byte
+            }
+        };
+        cell.extend(number.bytes().map(mark));
+    }
+
     /// Parses a cell as people write numbers: with the sign of a currency, a per cent sign, whose number is kept as it is, or
     /// separators of thousands. A single one of these may be a decimal separator, unless it is an amount of money or the
     /// `delimiter`, which a cell contains only in quotes.

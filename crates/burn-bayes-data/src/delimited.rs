@@ -8,70 +8,8 @@ use std::io::{self, BufRead};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr2_iter;
 
-/// The UTF-8 byte order mark.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// The cells of a row.
-#[derive(Debug, Default)]
-pub(crate) struct Row {
-    /// The concatenated cells, followed by spare capacity.
-    bytes: Vec<u8>,
-    /// The end of each cell, followed by spare capacity.
-    ends: Vec<usize>,
-    width: usize,
-    line: u64,
-}
-
-impl Row {
-    /// The number of cells.
-    pub(crate) fn width(&self) -> usize {
-        self.width
-    }
-
-    /// The line on which the row begins, from 1.
-    pub(crate) fn line(&self) -> u64 {
-        self.line
-    }
-
-    /// The cells, in order.
-    pub(crate) fn cells(&self) -> impl Iterator<Item = &[u8]> {
-        let mut start = 0;
-        self.ends[..self.width].iter().map(move |&end| {
-            let cell = &self.bytes[start..end];
-            start = end;
-            cell
-        })
-    }
-
-    /// The cell with this index.
-    pub(crate) fn cell(&self, index: usize) -> Option<&[u8]> {
-        let ends = &self.ends[..self.width];
-        let end = *ends.get(index)?;
-        let start = index.checked_sub(1).map_or(0, |before| ends[before]);
-        Some(&self.bytes[start..end])
-    }
-
-    /// Removes empty cells.
-    fn drop_empty_cells(&mut self) {
-        let (mut kept, mut start) = (0, 0);
-        for place in 0..self.width {
-            let end = self.ends[place];
-            if end > start {
-                self.ends[kept] = end;
-                kept += 1;
-            }
-            start = end;
-        }
-        self.width = kept;
-    }
-
-    /// The line on which the cell after the last one begins.
-    fn line_of_next(&self) -> u64 {
-        let mut lines = LineCounter::at(self.line);
-        self.cells().for_each(|cell| lines.pass(cell));
-        lines.line
-    }
-}
+use crate::content::BYTE_ORDER_MARK;
+use crate::row::Row;
 
 /// The result of reading a row.
 #[derive(Debug, PartialEq, Eq)]
@@ -128,8 +66,7 @@ impl<R: BufRead> RowReader<R> {
         if !self.pass_line_ends()? {
             return Ok(Found::End);
         }
-        row.line = self.lines.line;
-        row.width = 0;
+        row.restart(self.lines.line);
         let (mut length, mut filled) = (0, 0);
         loop {
             let input = self.input.fill_buf()?;
@@ -148,12 +85,12 @@ impl<R: BufRead> RowReader<R> {
             }
             match result {
                 ReadRecordResult::Record => return Ok(Found::Row),
-                _ if length > self.longest => return Ok(Found::LongRow(row.line)),
+                _ if length > self.longest => return Ok(Found::LongRow(row.number())),
                 ReadRecordResult::OutputFull => row.bytes.resize((2 * filled).max(64), 0),
                 ReadRecordResult::OutputEndsFull => row.ends.resize((2 * row.width).max(8), 0),
                 ReadRecordResult::InputEmpty | ReadRecordResult::End => {
                     if is_end {
-                        return Ok(Found::OpenQuote(row.line_of_next()));
+                        return Ok(Found::OpenQuote(line_after(row)));
                     }
                 }
             }
@@ -173,6 +110,13 @@ impl<R: BufRead> RowReader<R> {
             self.input.consume(ends);
         }
     }
+}
+
+/// The line on which the cell after the last one begins.
+fn line_after(row: &Row) -> u64 {
+    let mut lines = LineCounter::at(row.number());
+    row.cells().for_each(|cell| lines.pass(cell));
+    lines.line
 }
 
 /// Counts lines, which end with `\n`, `\r\n` or `\r`.
@@ -217,7 +161,7 @@ mod tests {
                 Found::Row => {
                     let cells = row.cells();
                     let cells = cells.map(|cell| String::from_utf8(cell.to_vec()).unwrap());
-                    rows.push((row.line(), cells.collect()));
+                    rows.push((row.number(), cells.collect()));
                 }
                 other => return (rows, other),
             }
@@ -259,7 +203,7 @@ mod tests {
             let cells = row
                 .cells()
                 .map(|cell| String::from_utf8_lossy(cell).into_owned());
-            rows.push((row.line(), cells.collect::<Vec<_>>().join("|")));
+            rows.push((row.number(), cells.collect::<Vec<_>>().join("|")));
         }
         let expected = [(1, "a|b|c"), (2, "1|22|3"), (5, "4|5|6")];
         assert_eq!(

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::decimal::DecimalMark;
-use crate::delimited::{Found, Row, RowReader};
+use crate::delimited::{Found, RowReader};
+use crate::row::Row;
 
 /// The candidates.
 const DELIMITERS: [u8; 5] = [b',', b'\t', b';', b'|', b' '];

@@ -178,6 +178,16 @@ pub(crate) fn at_path(path: &Path) -> impl Fn(io::Error) -> DataError {
     move |error| DataError::io(&name, &error)
 }
 
+/// What the numbers of rows count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// The lines of a text file, from 1.
+    #[default]
+    Lines,
+    /// The rows of a file without lines, from 0.
+    Rows,
+}
+
 /// A position in the data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -192,6 +202,14 @@ impl Place {
         Self {
             source: Some(source.into()),
             ..Self::default()
+        }
+    }
+
+    /// The row with this number.
+    pub(crate) fn at(self, counted: Counted, number: u64) -> Self {
+        match counted {
+            Counted::Lines => self.line(number),
+            Counted::Rows => self.row(usize::try_from(number).unwrap_or(usize::MAX)),
         }
     }
 

@@ -59,6 +59,30 @@ impl Growing {
         }
     }
 
+    /// Adds a missing value in the place of a cell that is neither a number nor a text, which is an error unless the column
+    /// is skipped.
+    pub(crate) fn push_unreadable(
+        &mut self,
+        found: &str,
+        place: impl Fn() -> Place,
+    ) -> Result<(), DataError> {
+        self.push_missing();
+        if self.values.is_none() && self.written.is_none() {
+            return Ok(());
+        }
+        let place = place();
+        let name = place.column_name().unwrap_or_default();
+        let cure = format!(
+            "write what matters of it as columns of numbers or texts, or leave the column out (`--ignore {name}`)"
+        );
+        Err(DataError::data(
+            place.clone(),
+            found,
+            "a number or a text",
+            &cure,
+        ))
+    }
+
     /// Adds a missing value.
     pub(crate) fn push_missing(&mut self) {
         if let Some(values) = &mut self.values {

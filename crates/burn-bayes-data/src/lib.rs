@@ -5,17 +5,21 @@
 //!
 //! | Task | API |
 //! |---|---|
-//! | Read a delimited file | [`read_csv`], [`CsvReader`], then a [`Preprocessor`] |
+//! | Read a table | [`read_csv`], [`CsvReader`], then a [`Preprocessor`] |
 //! | Find identifier columns and wrong cells | [`suspicions`] |
 //! | Split into training and test rows | [`KFold`], [`partition`] |
 //! | Standardise columns | [`Scaler`], [`ColumnScale`] |
 //! | Generate data with a known distribution | [`patients`], [`two_moons`], [`gap_regression`], [`LinearModelConfig`], [`FactorModelConfig`] |
 //! | Generate a table by name | [`GeneratedSet`] |
 //!
-//! Text files may be compressed with gzip. An invalid file gives a [`DataError`] that names the file, line
+//! Files are delimited text or JSON lines, and may be compressed with gzip or zstd. With the feature
+//! `parquet`, they may also be Parquet or Arrow files. The format is detected from the first bytes.
+//!
+//! An invalid file gives a [`DataError`] that names the file, line
 //! and column, what was found and what was expected. Invalid data never causes a panic, and memory use
 //! grows with the bytes read, not with sizes in headers. In compressed files, lines are limited to 2²⁴
-//! bytes; files with longer ones must be decompressed first. All randomness comes from seeds, and a
+//! bytes; files with longer ones must be decompressed first. Parquet and Arrow files are decoded by other
+//! crates, whose memory use may follow sizes in headers. All randomness comes from seeds, and a
 //! seed gives the same numbers on every machine. Nothing here uses the network.
 //!
 //! # Example
@@ -42,6 +46,8 @@
 //! ```
 
 mod checks;
+mod columns_file;
+mod content;
 mod csv_file;
 mod csv_options;
 mod dataset;
@@ -55,6 +61,7 @@ mod generated_rows;
 mod generated_sets;
 mod generators;
 mod growing;
+mod json_lines;
 mod levels;
 mod one_or_several;
 mod patients;
@@ -63,12 +70,14 @@ mod preprocessor_config;
 mod preprocessor_fit;
 mod random;
 mod records;
+mod row;
 mod scale;
 mod source;
 mod split;
 mod suspicion;
 mod table;
 mod traps;
+mod zstd;
 
 pub use csv_file::{CsvReader, read_csv};
 pub use csv_options::{BadRows, CsvOptions, Header};

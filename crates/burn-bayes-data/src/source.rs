@@ -1,4 +1,4 @@
-//! Opens files, with detection of gzip, and writes files atomically.
+//! Opens files, with detection of gzip and zstd, and writes files atomically.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
@@ -7,12 +7,21 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use tempfile::NamedTempFile;
 
+use crate::content::{Content, START};
 use crate::error::{DataError, Place, at_path};
+use crate::zstd::{Frames, ZSTD};
 
 /// The decompressed bytes of a file.
 pub(crate) struct Plain<'a> {
     pub(crate) bytes: Box<dyn BufRead + 'a>,
     pub(crate) packing: Packing,
+    pub(crate) content: Content,
+    /// The file itself, if there is one, for formats that are not read from the beginning to the end.
+    #[cfg_attr(
+        not(feature = "parquet"),
+        allow(dead_code, reason = "the feature's formats are read from their end")
+    )]
+    pub(crate) file: Option<File>,
 }
 
 /// The compression of a file. A compressed file may expand to a thousand times its size, so memory use
@@ -21,14 +30,26 @@ pub(crate) struct Plain<'a> {
 pub(crate) enum Packing {
     None,
     Deflate,
+    Zstd,
 }
 
 impl Packing {
+    /// The compression of a file that begins with `start`.
+    fn of(start: &[u8]) -> Self {
+        if start.starts_with(&GZIP) {
+            Self::Deflate
+        } else if start.starts_with(&ZSTD) {
+            Self::Zstd
+        } else {
+            Self::None
+        }
+    }
+
     /// The maximum length of a line in bytes.
     pub(crate) fn longest_line(self) -> usize {
         match self {
             Self::None => usize::MAX,
-            Self::Deflate => 1 << 24,
+            Self::Deflate | Self::Zstd => 1 << 24,
         }
     }
 }
@@ -46,20 +67,6 @@ pub(crate) fn too_large(place: Place, what: &str, most: usize) -> DataError {
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The first bytes of files that are no delimited text, without white space, and what they are.
-const OTHERS: [(&[u8], &str); 8] = [
-    (b"PAR1", "a Parquet file"),
-    (b"ARROW1", "an Arrow file"),
-    (b"PK\x03\x04", "a zip archive or a spreadsheet"),
-    (b"\xd0\xcf\x11\xe0", "a spreadsheet"),
-    (b"SQLiteformat3", "an SQLite database"),
-    (b"\x28\xb5\x2f\xfd", "a file compressed with zstd"),
-    (b"[{", "JSON"),
-    (b"{\"", "JSON"),
-];
-/// The number of bytes that tell files apart.
-const START: u64 = 16;
-
 /// The path of the standard input.
 const STANDARD_INPUT: &str = "-";
 
@@ -72,7 +79,15 @@ pub(crate) fn open(path: &Path) -> Result<(Plain<'static>, String), DataError> {
     let path = &present(path);
     let file = File::open(path).map_err(at_path(path))?;
     let name = path.display().to_string();
-    Ok((plain(file, &name)?, name))
+    let again = file.try_clone().ok();
+    let plain = plain(file, &name)?;
+    Ok((
+        Plain {
+            file: again,
+            ..plain
+        },
+        name,
+    ))
 }
 
 /// `path`, or `path` with `.gz` appended if only that exists: the file that a reader opens.
@@ -87,41 +102,38 @@ pub(crate) fn present(path: &Path) -> PathBuf {
     }
 }
 
-/// Decompresses gzip, detected by its first bytes; other bytes are unchanged.
+/// Decompresses gzip and zstd, detected by their first bytes; other bytes are unchanged.
 ///
 /// # Errors
-/// If it cannot be read, or is known to be something else than text.
-pub(crate) fn plain<'a>(mut reader: impl Read + 'a, name: &str) -> Result<Plain<'a>, DataError> {
+/// If it cannot be read, or is known to be something that cannot.
+pub(crate) fn plain<'a>(reader: impl Read + 'a, name: &str) -> Result<Plain<'a>, DataError> {
+    let (start, whole) = peeked(reader, name)?;
+    let packing = Packing::of(&start);
+    let (start, bytes) = match packing {
+        Packing::None => (start, whole),
+        Packing::Deflate => peeked(MultiGzDecoder::new(whole), name)?,
+        Packing::Zstd => peeked(Frames::new(whole), name)?,
+    };
+    Ok(Plain {
+        bytes,
+        packing,
+        content: Content::of(&start, name)?,
+        file: None,
+    })
+}
+
+/// The first bytes, and all bytes.
+fn peeked<'a>(
+    mut reader: impl Read + 'a,
+    name: &str,
+) -> Result<(Vec<u8>, Box<dyn BufRead + 'a>), DataError> {
     let mut start = Vec::new();
     (&mut reader)
         .take(START)
         .read_to_end(&mut start)
         .map_err(|error| DataError::io(name, &error))?;
-    let is_packed = start.starts_with(&GZIP);
-    let visible = start.iter().copied();
-    let visible: Vec<u8> = visible.filter(|byte| !byte.is_ascii_whitespace()).collect();
-    let other = OTHERS.iter().find(|(first, _)| visible.starts_with(first));
-    if let Some((_, what)) = other {
-        let cure = "save the table as CSV, which may be compressed with gzip";
-        return Err(DataError::data(
-            Place::of(name),
-            what,
-            "delimited text",
-            cure,
-        ));
-    }
-    let whole = BufReader::new(Cursor::new(start).chain(reader));
-    Ok(if is_packed {
-        Plain {
-            bytes: Box::new(BufReader::new(MultiGzDecoder::new(whole))),
-            packing: Packing::Deflate,
-        }
-    } else {
-        Plain {
-            bytes: Box::new(whole),
-            packing: Packing::None,
-        }
-    })
+    let whole = BufReader::new(Cursor::new(start.clone()).chain(reader));
+    Ok((start, Box::new(whole)))
 }
 
 /// Writes `bytes` to a temporary file beside `path`, then renames it.

@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
 use crate::dates::{DateOrder, Moment};
-use crate::error::{DataError, Place, check_rows, listed};
+use crate::error::{Counted, DataError, Place, check_rows, listed};
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,8 +46,10 @@ pub struct Table {
 pub(crate) struct Origin {
     /// The name of the file or other source.
     pub(crate) source: String,
-    /// The line of each row in a text file; empty for a table in memory.
-    pub(crate) lines: Vec<u64>,
+    /// The number of each row in its file; empty for a table in memory.
+    pub(crate) numbers: Vec<u64>,
+    /// What these numbers count.
+    pub(crate) counted: Counted,
     /// The names of skipped columns.
     pub(crate) passed_over: Vec<String>,
     /// The unchanged text of cells, for columns that keep it.
@@ -95,10 +97,10 @@ impl Table {
     }
 
     /// A table from a reader, which ensures distinct names and equal lengths.
-    pub(crate) fn of_lines(columns: Vec<Column>, origin: Origin) -> Self {
+    pub(crate) fn of_file(columns: Vec<Column>, origin: Origin) -> Self {
         Self {
             columns,
-            rows: origin.lines.len(),
+            rows: origin.numbers.len(),
             origin,
         }
     }
@@ -188,8 +190,8 @@ impl Table {
     /// The position of `row`, for a message.
     pub(crate) fn place(&self, row: usize) -> Place {
         let place = self.whole();
-        match self.origin.lines.get(row) {
-            Some(&line) => place.line(line),
+        match self.origin.numbers.get(row) {
+            Some(&number) => place.at(self.origin.counted, number),
             None => place.row(row),
         }
     }

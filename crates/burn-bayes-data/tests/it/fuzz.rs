@@ -1,19 +1,12 @@
 //! Readers on files with random damage: no panic, no excessive use of memory, and errors that name the file.
 
-use std::io::Write;
 use std::sync::LazyLock;
 
 use burn_bayes_data::{CsvOptions, CsvReader, DataError, Preprocessor, PreprocessorConfig, Task};
 use burn_bayes_testing::{bounded, config, damaged, edits, most_held};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use proptest::prelude::*;
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
+use crate::formats::{gzip, zstd};
 
 /// Compresses some of the files, chosen at random.
 fn maybe_packed(bytes: Vec<u8>, is_packed: bool) -> Vec<u8> {
@@ -27,6 +20,12 @@ const TABLES: [&str; 5] = [
     "\u{feff}x y\r\n1 2\r\n\r\n3 4",
     "x|y\n?|0.5\n-1|nan\n",
 ];
+
+const OBJECTS: &str = concat!(
+    "{\"a\": 1, \"b\": \"x, \\\"y\\\"\", \"y\": false}\n",
+    "{\"b\":null,\"a\":-2.5e3,\"c\":\"\\u00e9\"}\n\n",
+    "{\"a\": 3, \"y\": true, \"c\": [{}, [1]]}\n",
+);
 
 #[test]
 fn undamaged_files_are_read() {
@@ -144,6 +143,24 @@ proptest! {
     #[test]
     fn damaged_gzip(edits in edits()) {
         let bytes = damaged(&gzip(TABLES[0].as_bytes()), &edits);
+        let read = bounded(&bytes, |bytes| {
+            CsvReader::new(bytes, "fuzz", CsvOptions::default()).and_then(CsvReader::read_all)
+        })?;
+        named(read, "fuzz")?;
+    }
+
+    #[test]
+    fn damaged_zstd(edits in edits()) {
+        let bytes = damaged(&zstd(TABLES[0].as_bytes()), &edits);
+        let read = bounded(&bytes, |bytes| {
+            CsvReader::new(bytes, "fuzz", CsvOptions::default()).and_then(CsvReader::read_all)
+        })?;
+        named(read, "fuzz")?;
+    }
+
+    #[test]
+    fn json_lines(edits in edits(), is_packed: bool) {
+        let bytes = maybe_packed(damaged(OBJECTS.as_bytes(), &edits), is_packed);
         let read = bounded(&bytes, |bytes| {
             CsvReader::new(bytes, "fuzz", CsvOptions::default()).and_then(CsvReader::read_all)
         })?;

@@ -2,7 +2,10 @@
 //! shared folder, preprocessing, generators, and memory.
 
 mod bad_files;
+#[cfg(feature = "parquet")]
+mod columns_file;
 mod csv;
+mod formats;
 mod fuzz;
 mod generated_sets;
 mod generators;

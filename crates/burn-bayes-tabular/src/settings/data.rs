@@ -15,7 +15,8 @@ use crate::error::Result;
 settings! {
     /// The file with the training rows, and how it is read.
     DataSettings {
-        /// CSV file with the training rows, optionally compressed with gzip.
+        /// File with the training rows: CSV or JSON lines, optionally compressed with gzip or zstd; with the feature `parquet`,
+        /// also Parquet or Arrow.
         [option: Some("data"), value: Some("FILE")]
         path: PathBuf;
         /// Column to predict, or several, separated by commas.
