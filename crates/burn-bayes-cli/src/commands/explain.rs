@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::files::make_folder;
-use burn_bayes_tabular::new_rows::ExplanationRequest;
+use burn_bayes_tabular::new_rows::{ExplanationRequest, SimilarRequest};
 use burn_bayes_tabular::run::RunFolder;
 use burn_bayes_tabular::settings::{DeviceName, Words, refused};
 use clap::{ArgAction, Args};
 
 use super::OutputFlags;
-use crate::console::{busy, command_line, print, print_json, print_table};
+use crate::console::{busy, command_line, print, print_json, print_table, tell};
 use crate::settings::FileFlags;
 
 /// Which run to explain, and by which rows.
@@ -29,6 +29,12 @@ pub(crate) struct Arguments {
     /// Two columns, separated by a comma, to show the effects of the first for values of the second
     #[arg(long, value_name = "COLUMNS", action = ArgAction::Append)]
     pair: Vec<Words>,
+    /// Number of training rows to show that the prediction of a row depends on, the most similar ones; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    similar: usize,
+    /// Numbers of the rows of the file to show similar training rows of, separated by commas [default: the first three]
+    #[arg(long, value_name = "ROWS", value_delimiter = ',', action = ArgAction::Append)]
+    similar_to: Vec<usize>,
     /// Number of weight draws [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
@@ -56,6 +62,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         columns: super::names(&arguments.columns),
         pairs: pairs.collect::<Result<_>>()?,
         draws: run.draws(arguments.draws)?,
+        similar: SimilarRequest {
+            count: arguments.similar,
+            of: arguments.similar_to.clone(),
+        },
     };
     let path = arguments.rows.display();
     let rows = super::known_rows(&run, &arguments.rows, arguments.file.format(), &[], None)?;
@@ -66,12 +76,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let page = arguments.out.join("explanation.html");
     let config = run.config.to_toml()?;
     explanation.write(&format!("rows of {path}"), &command_line(), &config, &page)?;
+    let similar = explanation.similar.as_ref();
+    let note = similar.and_then(|similar| similar.note.as_deref());
     match arguments.output.json {
         true => print_json(&explanation),
         false => {
             print_table(&explanation.table())?;
+            if let Some(note) = note {
+                tell(format_args!("note: no similar training rows: {note}"));
+            }
+            let also = match similar.is_some() && note.is_none() {
+                true => " and the similar training rows",
+                false => "",
+            };
             print(format_args!(
-                "the effects of columns are in {}",
+                "the effects of columns{also} are in {}",
                 page.display()
             ))
         }

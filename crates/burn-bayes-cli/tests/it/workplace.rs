@@ -94,8 +94,8 @@ pub(crate) fn last_of_each(arguments: &str) -> Vec<&str> {
     }
     let is_last = |place: usize| {
         let option = groups[place].first();
-        let is_list =
-            option.is_some_and(|option| ["--by", "--ignore", "--keep", "--row"].contains(option));
+        let lists = ["--by", "--ignore", "--keep", "--row", "--similar-to"];
+        let is_list = option.is_some_and(|option| lists.contains(option));
         is_list
             || groups[place + 1..]
                 .iter()

@@ -335,6 +335,15 @@ impl TrainedModel {
         networks.map(|network| Ok(evaluate(&network?))).collect()
     }
 
+    /// The number of different draws if `draws` are requested: at most as many as there are samples.
+    pub(crate) fn distinct_draws(&self, draws: usize) -> usize {
+        let posterior = self.predictor.as_ref().map(Predictor::posterior);
+        match posterior {
+            Some(AnyPosterior::Samples(samples)) => self.draws(draws).min(samples.count()),
+            _ => self.draws(draws),
+        }
+    }
+
     /// The number of draws if `draws` are requested: 1 for a point estimate.
     pub fn draws(&self, draws: usize) -> usize {
         match self.predictor {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use burn_bayes::Noise;
 use burn_bayes_data::{Column, ColumnKind, Features, Targets};
 
-use super::KnownRows;
+use super::{KnownRows, SimilarRequest};
 use crate::error::{Result, TabularError};
 use crate::groups::Groups;
 use crate::order::{by_cost, spread};
@@ -45,6 +45,8 @@ pub struct ExplanationRequest {
     pub pairs: Vec<(String, String)>,
     /// The number of draws of the weights.
     pub draws: usize,
+    /// The similar training rows of some rows.
+    pub similar: SimilarRequest,
 }
 
 /// A value of a column, with a row that has it.
@@ -94,8 +96,10 @@ impl ExplanationRequest {
             .collect();
         importance.sort_by(|(_, one), (_, other)| by_cost(-one.increase, -other.increase));
         let most_important = importance.iter().map(|(column, _)| *column);
+        let most_important: Vec<usize> = most_important.take(MOST_COLUMNS).collect();
+        let similar = self.similar.find(run, rows, &most_important, self.draws)?;
         let asked = match asked.is_empty() {
-            true => most_important.take(MOST_COLUMNS).collect(),
+            true => most_important,
             false => asked,
         };
         let mut effects = Vec::new();
@@ -113,6 +117,7 @@ impl ExplanationRequest {
             nll: summary(&base)?.mean,
             importance: importance.into_iter().map(|(_, found)| found).collect(),
             effects,
+            similar,
         })
     }
 }

@@ -4,6 +4,7 @@ mod decision;
 mod explanation;
 mod given;
 mod known;
+mod similar;
 mod usable;
 
 use std::path::Path;
@@ -21,6 +22,7 @@ pub use decision::Decision;
 pub use explanation::ExplanationRequest;
 pub use given::{GivenPrediction, GivenRows};
 pub use known::{Evaluation, KnownRows};
+pub use similar::SimilarRequest;
 pub use usable::BadRowsName;
 use usable::NewRows;
 

@@ -11,6 +11,7 @@ use super::chart::{Axis, Figure, Key, SIZE, Sign, guide, keys, line, plane, rang
 use super::page::Page;
 use super::palette::{BLUE, SERIES};
 use super::section::{Section, Table};
+use super::similar::SimilarRows;
 use crate::error::Result;
 use crate::text::{number, plain, tick};
 
@@ -33,6 +34,9 @@ pub struct Explanation {
     pub importance: Vec<Importance>,
     /// How predictions change with a column, or with one of a pair.
     pub effects: Vec<Effect>,
+    /// The training rows that some predictions depend on, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub similar: Option<SimilarRows>,
 }
 
 /// How much worse a fit predicts if the cells of a column are exchanged between rows.
@@ -93,10 +97,14 @@ impl Explanation {
                 plain(part),
                 number(self.nll)
             ),
-            sections: [Some(self.importance()?), self.curves()?]
-                .into_iter()
-                .flatten()
-                .collect(),
+            sections: [
+                Some(self.importance()?),
+                self.curves()?,
+                self.similar.as_ref().map(SimilarRows::section),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
             command,
             config,
             ..Page::default()

@@ -19,6 +19,7 @@ mod regression;
 mod row_tables;
 pub(crate) mod section;
 mod side_by_side;
+mod similar;
 mod summary;
 mod terms;
 mod ticks;
@@ -41,6 +42,7 @@ pub(crate) use page::{PLOTS, Page};
 pub use posterior::PosteriorSummary;
 pub use section::Table;
 pub use side_by_side::{FitCaption, Problem, SideBySide, write_side_by_side};
+pub use similar::{ExplainedRow, PredictedValue, SimilarRow, SimilarRows};
 pub use summary::{Summary, SummaryLine};
 pub use training::TrainingCurve;
 

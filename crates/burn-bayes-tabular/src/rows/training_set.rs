@@ -94,6 +94,14 @@ impl Target {
         }
     }
 
+    /// The first of several targets, or itself.
+    pub(crate) fn first(&self) -> &Self {
+        match self {
+            Self::Several(targets) => targets.first().map_or(self, |(_, target)| target),
+            one => one,
+        }
+    }
+
     /// Fails for several targets, which `setting` is not made for. `cure` says what to do instead.
     pub(crate) fn expect_one(&self, setting: &str, cure: &str) -> Result<()> {
         match self {

@@ -21,7 +21,7 @@ use super::members::{Ensemble, RunModel};
 use super::model_file::{FORMAT, ModelFile};
 use super::recalibration;
 use super::validation::{Validation, validate};
-use super::wrong;
+use super::{RowRecord, wrong};
 use crate::assessment::Assessment;
 use crate::engine;
 use crate::error::Result;
@@ -188,6 +188,7 @@ impl EnsembleFit {
             folder.validation_file(),
             folder.linear_file(),
         ];
+        let record = RowRecord::of(rows);
         let model_file = ModelFile {
             format: FORMAT,
             noise_precision: noise_precisions.clone().into(),
@@ -196,7 +197,8 @@ impl EnsembleFit {
             checksums: Checksums::of(files)?,
             recalibration,
             plain_models,
-            kept_columns: rows.kept_columns.clone(),
+            kept_columns: record.kept_columns,
+            fingerprint: record.fingerprint,
             members: kept.members,
         };
         model_file.save(folder)?;

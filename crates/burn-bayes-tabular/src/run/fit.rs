@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::best_epoch::{BestEpoch, StopAfter};
 use super::recalibration;
 use super::validation::{Validation, report_failure, validate};
-use super::{EpochMetrics, MetricsFile, RunFolder, WatchedRows};
+use super::{EpochMetrics, MetricsFile, RowRecord, RunFolder, WatchedRows};
 use crate::assessment::Assessment;
 use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel, Unobserved};
 use crate::error::{Result, TabularError};
@@ -239,7 +239,7 @@ impl FolderFit {
         folder.finish(
             config,
             model,
-            self.rows.kept_columns.clone(),
+            RowRecord::of(&self.rows),
             diverged.clone(),
             &plain_models,
             recalibration,

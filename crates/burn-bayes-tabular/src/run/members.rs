@@ -112,6 +112,24 @@ impl RunModel {
             Self::Ensemble(ensemble) => ensemble.share(draws) * ensemble.members.len(),
         }
     }
+
+    /// The number of different draws if `draws` are requested: chains have a fixed number of draws, which come again.
+    ///
+    /// # Errors
+    /// If a file of a member was changed since the fit.
+    pub(crate) fn distinct_draws(&self, draws: usize) -> Result<usize> {
+        Ok(match self {
+            Self::Single(model) => model.distinct_draws(draws),
+            Self::Ensemble(ensemble) => {
+                let share = ensemble.share(draws);
+                let of_member = match ensemble.loaded.first() {
+                    Some(model) => model.distinct_draws(share),
+                    None => ensemble.load(0)?.distinct_draws(share),
+                };
+                of_member * ensemble.members.len()
+            }
+        })
+    }
 }
 
 impl Ensemble {

@@ -13,6 +13,7 @@ mod model_file;
 mod plain_models;
 mod progress;
 mod recalibration;
+mod training_rows;
 mod validation;
 
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub(crate) use metrics::MetricsFile;
 pub use progress::ValidationScore;
 pub(crate) use progress::WatchedRows;
 pub use recalibration::RecalibrationScores;
+pub(crate) use training_rows::TrainingRows;
 pub(crate) use validation::RunReport;
 pub use validation::{Validation, curves};
 
@@ -51,7 +53,7 @@ use crate::groups::GroupRule;
 use crate::network::Network;
 use crate::plain_models::PlainModels;
 use crate::predict::{Predictions, Recalibration};
-use crate::rows::Target;
+use crate::rows::{PreparedRows, Target};
 use crate::settings::{Config, DeviceName, MOST_DRAWS, Method, expect_at_most};
 
 /// A finished run.
@@ -69,7 +71,28 @@ pub struct Run {
     plain_models: PlainRecord,
     /// How each column in the file of the held-out rows is divided into groups.
     kept_columns: BTreeMap<String, GroupRule>,
+    /// The hash of the training and held-out rows; `None` if an earlier version made the fit.
+    fingerprint: Option<String>,
     checksums: Checksums,
+}
+
+/// What a run keeps of its rows.
+#[derive(Debug, Default)]
+pub(crate) struct RowRecord {
+    /// How each column in the file of the held-out rows is divided into groups.
+    pub(crate) kept_columns: BTreeMap<String, GroupRule>,
+    /// The hash of all rows.
+    pub(crate) fingerprint: Option<String>,
+}
+
+impl RowRecord {
+    /// Of the rows of a fit.
+    fn of(rows: &PreparedRows) -> Self {
+        Self {
+            kept_columns: rows.kept_columns.clone(),
+            fingerprint: Some(training_rows::fingerprint(rows)),
+        }
+    }
 }
 
 impl Run {
@@ -111,6 +134,7 @@ impl Run {
             recalibration: model_file.recalibration,
             plain_models: model_file.plain_models,
             kept_columns: model_file.kept_columns,
+            fingerprint: model_file.fingerprint,
             checksums: model_file.checksums,
         })
     }
@@ -266,7 +290,7 @@ impl RunFolder {
         &self,
         config: &Config,
         model: &TrainedModel,
-        kept_columns: BTreeMap<String, GroupRule>,
+        rows: RowRecord,
         diverged: Option<String>,
         plain_models: &PlainModels,
         recalibration: Option<Recalibration>,
@@ -293,7 +317,8 @@ impl RunFolder {
             checksums: Checksums::of(read)?,
             recalibration,
             plain_models,
-            kept_columns,
+            kept_columns: rows.kept_columns,
+            fingerprint: rows.fingerprint,
             members: Vec::new(),
         };
         model_file.save(self)

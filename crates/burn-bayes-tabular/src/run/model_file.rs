@@ -33,6 +33,9 @@ pub(super) struct ModelFile {
     /// Why the fit diverged; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) diverged: Option<String>,
+    /// The hash of the training and held-out rows; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) fingerprint: Option<String>,
     pub(super) checksums: Checksums,
     /// The recalibration of the predictions; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

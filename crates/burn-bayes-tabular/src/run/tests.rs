@@ -282,7 +282,7 @@ fn a_run_of_a_device_that_was_not_built_in_predicts_on_another() {
         .finish(
             &run.config,
             single(&run),
-            BTreeMap::new(),
+            RowRecord::default(),
             None,
             &plain_models,
             None,
@@ -528,7 +528,7 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
         .finish(
             &run.config,
             &point,
-            BTreeMap::new(),
+            RowRecord::default(),
             None,
             &plain_models,
             None,
