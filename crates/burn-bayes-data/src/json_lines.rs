@@ -10,7 +10,7 @@ use std::io::{BufRead, Read};
 
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde_json::Value;
 
 use crate::content::BYTE_ORDER_MARK;
 use crate::csv_options::CsvOptions;
@@ -57,7 +57,7 @@ impl<'a> JsonLines<'a> {
     }
 
     /// The keys and values of a line.
-    fn fields<'l>(&self, line: &'l Line) -> Result<Vec<(Text<'l>, &'l RawValue)>, DataError> {
+    fn fields<'l>(&self, line: &'l Line) -> Result<Vec<(Text<'l>, Value)>, DataError> {
         let place = || Place::of(&self.lines.name).line(line.number);
         let fields = serde_json::from_slice(&line.bytes);
         let Fields(fields) = fields.map_err(|error| invalid(&line.bytes, &error, place()))?;
@@ -110,12 +110,12 @@ impl<'a> JsonLines<'a> {
                 }
                 continue;
             };
-            if values[column].replace(*value).is_some() {
+            if values[column].replace(value).is_some() {
                 return Err(twice(key, place()));
             }
         }
         for value in values {
-            row.push_with(|cell| value.map_or(Ok(()), |value| self.write(value.get(), cell)));
+            row.push_with(|cell| value.map_or(Ok(()), |value| self.write(value, cell)));
         }
         Ok(())
     }
@@ -129,17 +129,14 @@ impl<'a> JsonLines<'a> {
     }
 
     /// Writes a value as in delimited text, or says what it is instead of one.
-    fn write(&self, value: &str, cell: &mut Vec<u8>) -> Result<(), String> {
-        match value.as_bytes() {
-            b"null" => {}
-            [b'"', ..] => match serde_json::from_str(value) {
-                Ok(Text(text)) => cell.extend(text.bytes()),
-                Err(_) => return Err("a text with half of a character".into()),
-            },
-            [b'[', ..] => return Err("a list".into()),
-            [b'{', ..] => return Err("an object".into()),
-            [b't' | b'f', ..] => cell.extend(value.bytes()),
-            _ => self.options.decimal.write(value, cell),
+    fn write(&self, value: &Value, cell: &mut Vec<u8>) -> Result<(), String> {
+        match value {
+            Value::Null => {}
+            Value::String(text) => cell.extend(text.bytes()),
+            Value::Bool(truth) => cell.extend(truth.to_string().bytes()),
+            Value::Number(number) => self.options.decimal.write(&number.to_string(), cell),
+            Value::Array(_) => return Err("a list".into()),
+            Value::Object(_) => return Err("an object".into()),
         }
         Ok(())
     }
@@ -203,7 +200,7 @@ impl<'a> Lines<'a> {
 struct Text<'l>(#[serde(borrow)] Cow<'l, str>);
 
 /// The keys of an object with their values, in order.
-struct Fields<'l>(Vec<(Text<'l>, &'l RawValue)>);
+struct Fields<'l>(Vec<(Text<'l>, Value)>);
 
 impl<'l> Deserialize<'l> for Fields<'l> {
     fn deserialize<D: serde::Deserializer<'l>>(deserializer: D) -> Result<Self, D::Error> {
