@@ -157,7 +157,7 @@ fn every_bad_line_has_its_message() {
                 .into(),
         ),
         ("{\"x\": {\"a\": []}}", "test, line 3, column `x`: found an object, expected a number".into()),
-        ("{\"x\": \"\\ud800\"}", "test, line 3: found `{\"x\": \"\\ud800\"}`: unexpected end of hex escape".into()),
+        ("{\"x\": \"\\ud800\"}", "test, line 3: found `{\"x\": \"\\\\ud800\"}`: unexpected end of hex escape".into()),
         ("{\"x\": \"five\"}", "test, line 3, column `x`: found `five`, expected a finite number".into()),
         ("{\"x\": 1e999}", "test, line 3: found `{\"x\": 1e999}`: number out of range".into()),
     ];
