@@ -107,6 +107,15 @@ fn files_that_are_not_packed_are_as_large_as_they_are() {
     assert_eq!(reader.read_all().unwrap().rows(), 1);
 }
 
+/// The whole file is read, or an error names it.
+fn read_or_named(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let read = bounded(bytes, |bytes| {
+        CsvReader::new(bytes, "fuzz", CsvOptions::default()).and_then(CsvReader::read_all)
+    })?;
+    named(read, "fuzz")?;
+    Ok(())
+}
+
 /// Uses what was read; an error is a data error and names the file.
 fn named<T>(read: Result<T, DataError>, file: &str) -> Result<Option<T>, TestCaseError> {
     match read {
@@ -143,28 +152,19 @@ proptest! {
     #[test]
     fn damaged_gzip(edits in edits()) {
         let bytes = damaged(&gzip(TABLES[0].as_bytes()), &edits);
-        let read = bounded(&bytes, |bytes| {
-            CsvReader::new(bytes, "fuzz", CsvOptions::default()).and_then(CsvReader::read_all)
-        })?;
-        named(read, "fuzz")?;
+        read_or_named(&bytes)?;
     }
 
     #[test]
     fn damaged_zstd(edits in edits()) {
         let bytes = damaged(&zstd(TABLES[0].as_bytes()), &edits);
-        let read = bounded(&bytes, |bytes| {
-            CsvReader::new(bytes, "fuzz", CsvOptions::default()).and_then(CsvReader::read_all)
-        })?;
-        named(read, "fuzz")?;
+        read_or_named(&bytes)?;
     }
 
     #[test]
     fn json_lines(edits in edits(), is_packed: bool) {
         let bytes = maybe_packed(damaged(OBJECTS.as_bytes(), &edits), is_packed);
-        let read = bounded(&bytes, |bytes| {
-            CsvReader::new(bytes, "fuzz", CsvOptions::default()).and_then(CsvReader::read_all)
-        })?;
-        named(read, "fuzz")?;
+        read_or_named(&bytes)?;
     }
 
     #[test]
