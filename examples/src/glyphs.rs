@@ -8,7 +8,8 @@ use burn_bayes::Noise;
 use crate::batches::ClassRow;
 use crate::settings::is_smoke;
 
-const STENCILS: [[u8; 7]; 10] = [
+/// The digits, a row of bits per line.
+pub(crate) const STENCILS: [[u8; 7]; 10] = [
     [
         0b01110, 0b10001, 0b10001, 0b10001, 0b10001, 0b10001, 0b01110,
     ],
