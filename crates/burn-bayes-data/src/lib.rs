@@ -98,7 +98,7 @@ pub use preprocessor_config::{MissingPolicy, PreprocessorConfig, Task, UnseenPol
 pub use preprocessor_fit::PreprocessorFit;
 pub use scale::{ColumnScale, Scaler, Scaling};
 #[doc(hidden)]
-pub use source::{persist, temporary_beside};
+pub use source::{persist, present, temporary_beside};
 pub use split::{
     KFold, Split, grouped_partition, latest_partition, partition, stratified_partition,
 };

@@ -91,7 +91,7 @@ pub(crate) fn open(path: &Path) -> Result<(Plain<'static>, String), DataError> {
 }
 
 /// `path`, or `path` with `.gz` appended if only that exists: the file that a reader opens.
-pub(crate) fn present(path: &Path) -> PathBuf {
+pub fn present(path: &Path) -> PathBuf {
     let mut packed = path.as_os_str().to_owned();
     packed.push(".gz");
     let packed = PathBuf::from(packed);

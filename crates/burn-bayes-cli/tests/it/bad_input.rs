@@ -428,7 +428,7 @@ fn runs_that_were_spoilt() {
         ("config.toml", "draws = 20", "draws = 0"),
         ("config.toml", "draws = 20", "draws = 30"),
         ("preprocessor.toml", "centre = ", "centre = 1"),
-        ("model.toml", "format = 4", "format = 7"),
+        ("model.toml", "format = 5", "format = 7"),
         (
             "model.toml",
             "noise_precision = 1.0",

@@ -298,7 +298,15 @@ mod tests {
         let mean = counts.iter().sum::<f64>() / ROWS as f64;
         let fitted = |likelihood| {
             let counts = Targets::Real(counts.clone());
-            let model = fitted_by(Method::Mclmc, counts, Target::Counts { mean }, likelihood);
+            let model = fitted_by(
+                Method::Mclmc,
+                counts,
+                Target::Counts {
+                    mean,
+                    has_exposure: false,
+                },
+                likelihood,
+            );
             let Predictions::Counts(found) = predicted(&model, &inputs()) else {
                 panic!("counts were fitted");
             };

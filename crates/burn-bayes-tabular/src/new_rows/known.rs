@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{Column, ColumnKind, CsvReader, Dataset, FarValues, Table, Targets};
+use burn_bayes_data::{ColumnKind, CsvReader, Dataset, FarValues, Table, Targets};
 use serde::Serialize;
 
 use crate::distinct::distinct;
@@ -22,8 +22,6 @@ pub struct KnownRows {
     pub(super) dataset: Dataset,
     groups: Vec<Groups>,
     pub(super) inputs: RowInputs,
-    /// The column of the first target.
-    pub(super) target: Column,
     /// The cells of the column that groups the rows of conformal sets or intervals; empty without one.
     conformal_cells: Vec<String>,
     /// Number of rows left out because of missing values.
@@ -98,9 +96,6 @@ impl KnownRows {
                 let cell = |&row: &usize| table.text(name, row).unwrap_or_default().to_string();
                 rows.iter().map(cell).collect()
             }),
-            target: table
-                .column(run.preprocessor.targets()[0].name())?
-                .select(&rows),
             inputs: RowInputs::of(&run.preprocessor, &table, rows)?,
         })
     }

@@ -34,7 +34,10 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
     let (path, targets) = (settings.path()?.display(), settings.targets()?);
     let not_features: Vec<String> = settings.not_features().collect();
     let is_feature = |name: &str| {
-        let mut others = targets.iter().chain(&not_features);
+        let mut others = targets
+            .iter()
+            .chain(&not_features)
+            .chain(&settings.exposure);
         others.all(|other| other != name)
     };
     let features: Vec<&str> = table.columns().iter().map(Column::name).collect();
@@ -270,6 +273,7 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
         ("time", &settings.time),
         ("group_by", &settings.group_by),
         ("frequency", &settings.frequency),
+        ("exposure", &settings.exposure),
     ];
     let of_split = of_split.into_iter();
     let of_split = of_split.filter_map(|(field, name)| Some((field, name.as_deref()?)));

@@ -63,7 +63,8 @@ pub(super) fn validate(
     let target = train.target();
     let targets = true_targets(rows, target);
     // Of the training alone: a recalibration neither hides nor causes a divergence.
-    let diverged = divergence(train, predictions, &targets)?.map(|found| found.to_string());
+    let diverged = divergence(train, rows.features(), predictions, &targets)?;
+    let diverged = diverged.map(|found| found.to_string());
     let cross_fitted = config
         .fit
         .recalibrate

@@ -73,6 +73,10 @@ settings! {
         /// Column that says for how many rows each row stands. It is not a feature.
         [value: Some("COLUMN")]
         frequency: String;
+        /// Column of exposures, such as the time or the population that counts were counted in: the mean of a count is
+        /// proportional to it.
+        [value: Some("COLUMN")]
+        exposure: String;
     }
 }
 
@@ -128,6 +132,7 @@ impl DataSettings {
             ("time", &self.time),
             ("group_by", &self.group_by),
             ("frequency", &self.frequency),
+            ("exposure", &self.exposure),
         ];
         for (field, column) in others {
             if let Some(name) = column.as_ref().filter(|&name| targets.contains(name)) {
@@ -140,6 +145,15 @@ impl DataSettings {
         if self.time.is_some() && self.group_by.is_some() {
             let problem = "is given together with `--group-by`; rows are held out by one of them";
             return Err(refused("time", problem));
+        }
+        match (&self.exposure, self.task) {
+            (Some(_), Some(task)) if task != TaskName::Counts => {
+                let problem = format!(
+                    "is for counts, but the task is {task}; leave it out, or use `--task counts`"
+                );
+                return Err(refused("exposure", problem));
+            }
+            _ => {}
         }
         let is_one_number =
             targets.len() == 1 && self.task.is_none_or(|task| task == TaskName::Regression);
@@ -210,7 +224,8 @@ impl DataSettings {
 
     /// Columns that are not read.
     pub(crate) fn unread(&self) -> impl Iterator<Item = &String> {
-        let used = [&self.time, &self.group_by, &self.frequency].map(Option::as_ref);
+        let used = [&self.time, &self.group_by, &self.frequency, &self.exposure];
+        let used = used.map(Option::as_ref);
         let ignored = self.ignore.0.iter();
         ignored.filter(move |name| !used.contains(&Some(*name)))
     }
@@ -219,6 +234,7 @@ impl DataSettings {
     pub fn preprocessor(&self) -> Result<PreprocessorConfig> {
         let config = PreprocessorConfig::new(self.targets()?.to_vec(), self.task()?.into())
             .with_ignored(self.not_features())
+            .with_exposure(self.exposure.clone())
             .with_missing(self.missing.into())
             .with_unseen(self.unseen.into())
             .with_rare(self.rare)

@@ -280,7 +280,7 @@ impl Fold {
     pub fn judge_constant(&self) -> Result<HoldoutScore> {
         let rows = self.rows()?;
         let train = &rows.train;
-        let predictions = Constant::of(train)?.predictions(train.target(), rows.targets.len());
+        let predictions = Constant::of(train)?.predictions(train.target(), &rows.test);
         HoldoutScore::of(&predictions, &rows.targets)
     }
 }
@@ -328,7 +328,9 @@ impl FoldRows {
     fn judged(&self, found: Option<Found>) -> Result<Judged> {
         let (predictions, of_new) = found.unzip();
         let score = match &predictions {
-            Some(predictions) => HoldoutScore::judged(&self.train, predictions, &self.targets)?,
+            Some(predictions) => {
+                HoldoutScore::judged(&self.train, &self.test, predictions, &self.targets)?
+            }
             None => None,
         };
         let predictions = predictions.filter(|_| score.is_some());
@@ -470,7 +472,7 @@ mod tests {
         let predictions = |means: Vec<f64>| Predictions::Reals(RealPredictions::new(0.2, 1, means));
         let rows = fold.rows().unwrap();
         let judged = |predictions: &Predictions| {
-            HoldoutScore::judged(&rows.train, predictions, &rows.targets).unwrap()
+            HoldoutScore::judged(&rows.train, &rows.test, predictions, &rows.targets).unwrap()
         };
         let judgement = judged(&predictions(means)).unwrap();
         assert!((judgement.error - 0.2).abs() < 1e-12);
