@@ -27,10 +27,10 @@ pub(crate) struct Arguments {
     /// Number of weight draws, not with --conformal [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
-    /// Positive class of F1 and --cost, for two classes [default: as in the fit]
+    /// Positive class of F1, and of fp and fn in --cost, for two classes [default: as in the fit]
     #[arg(long, value_name = "CLASS")]
     positive: Option<String>,
-    /// Also score the decisions between two classes by their costs, as fp=1,fn=20,abstain=0.5; see predict --cost
+    /// Also score the decisions by their costs, as fp=1,fn=20,abstain=0.5 for two classes; see predict --cost
     #[arg(long, value_name = "NAME=COST,...")]
     cost: Option<Pairs>,
     /// Also score the rows by the values of these columns, separated by commas: by category, or by quartile of a

@@ -127,30 +127,29 @@ impl ConformalScores {
 }
 
 impl CostScores {
-    /// The mean cost of every rule.
+    /// The mean cost of every rule, with the rows that it decides as each class, unless the classes are many.
     #[must_use]
     pub fn table(&self) -> Table {
+        let shown = match self.classes.len() {
+            count if count > Self::MOST_CLASSES => 0,
+            count => count,
+        };
         let rows = self.rules.iter().map(|found| {
-            vec![
+            let interval = found.mean_cost.interval.as_ref();
+            let cells = [
                 plain(&found.rule),
                 optional(found.mean_cost.value),
-                found
-                    .mean_cost
-                    .interval
-                    .as_ref()
-                    .map_or_else(String::new, limits),
-                found.positive.to_string(),
-                found.abstained.to_string(),
-            ]
+                interval.map_or_else(String::new, limits),
+            ];
+            let decided = found.decided.iter().take(shown).map(usize::to_string);
+            let abstained = [found.abstained.to_string()];
+            cells.into_iter().chain(decided).chain(abstained).collect()
         });
-        let positive = format!("as {}", plain(&self.positive));
-        let header = [
-            "decision",
-            "mean cost",
-            "95 % interval",
-            &*positive,
-            "abstained",
-        ];
+        let header = ["decision", "mean cost", "95 % interval"].map(String::from);
+        let of_classes = self.classes.iter().take(shown);
+        let of_classes = of_classes.map(|class| format!("as {}", plain(class)));
+        let header = header.into_iter().chain(of_classes);
+        let header = header.chain(["abstained".into()]);
         Table::new("Mean cost of decisions", header, rows)
     }
 }
