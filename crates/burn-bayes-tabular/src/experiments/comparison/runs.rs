@@ -1,9 +1,10 @@
 //! The fits of a comparison.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use burn_bayes_data::{CsvOptions, CsvReader, KFold, Preprocessor, PreprocessorConfig};
+use burn_bayes_data::{Column, ColumnKind, CsvOptions, CsvReader, KFold, PreprocessorConfig};
 
 use super::{Variant, measures};
 use crate::distinct::distinct;
@@ -154,24 +155,33 @@ impl Runs {
             return Ok(None);
         };
         let data = &self.config().data;
-        let preprocessors = self.all().map(|fits| {
-            let preparation = fits.config.data.preprocessor(&rows.table)?;
-            let train = rows.train.iter().copied();
-            let fitted = Preprocessor::fit(&preparation, &rows.table, train);
-            fitted.map_err(|error| fits.in_error(error.into()))
-        });
-        let preprocessors = preprocessors.collect::<Result<Vec<_>>>()?;
-        let options = preprocessors
-            .iter()
-            .map(|preprocessor| preprocessor.csv_options(data.csv_options()))
-            .reduce(with_columns_of)
-            .unwrap_or_default();
+        let is_read = |column: &&Column| {
+            let name = column.name();
+            let is_used = |fits: &Fits| {
+                let mut others = fits.config.data.not_features(&rows.table);
+                others.all(|other| other != name)
+            };
+            // A column that the preparation leaves out for all rows may have a feature in a fold.
+            column.present_rows() > 0 && self.all().any(is_used)
+        };
+        let columns = rows.table.columns().iter();
+        let kinds: BTreeMap<String, ColumnKind> = columns
+            .filter(is_read)
+            .map(|column| (column.name().to_string(), column.kind()))
+            .collect();
+        let names: BTreeSet<String> = kinds.keys().cloned().collect();
+        let options = CsvOptions {
+            kinds,
+            only: Some(names.clone()),
+            // A target may be unknown, and a missing feature is reported where it is used.
+            optional: names,
+            ..data.csv_options()
+        };
         let table = CsvReader::open(&request.path, options)?.read_all()?;
-        // A target may be unknown, so only the features must be complete.
-        let columns = preprocessors.iter().map(|one| one.feature_columns(&table));
-        let columns = columns
-            .collect::<std::result::Result<Vec<_>, _>>()?
-            .concat();
+        let targets = data.targets()?;
+        let columns = table.columns().iter();
+        let columns = columns.filter(|column| !targets.iter().any(|name| name == column.name()));
+        let columns: Vec<&Column> = columns.collect();
         let is_complete = |row: &usize| !columns.iter().any(|column| column.is_missing(*row));
         let rows =
             (0..table.rows()).filter(|row| data.missing != MissingName::Drop || is_complete(row));
@@ -337,20 +347,6 @@ impl Fits {
     }
 }
 
-/// Options that also read the columns of others.
-fn with_columns_of(mut options: CsvOptions, others: CsvOptions) -> CsvOptions {
-    options.kinds.extend(others.kinds);
-    options.optional.extend(others.optional);
-    options.only = match (options.only, others.only) {
-        (Some(mut only), Some(others)) => {
-            only.extend(others);
-            Some(only)
-        }
-        _ => None,
-    };
-    options
-}
-
 /// One fit.
 fn job(key: Key, fit: FoldFit) -> Result<Job> {
     Job::of(key, fit, |fit| {
@@ -365,4 +361,185 @@ fn job(key: Key, fit: FoldFit) -> Result<Job> {
             ..Computed::default()
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_bayes_data::Table;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::experiments::comparison::Change;
+    use crate::settings::{NetworkShape, TargetScaleName};
+
+    const ROWS: usize = 60;
+
+    /// A number `a`, which is related to the target `y`, a number `b`, and a category `town` that is rare in most rows.
+    fn rows() -> SplitTable {
+        let number = |row: usize, factor: f64| (row as f64 * factor).fract();
+        let column = |name: &str, factor: f64| {
+            Column::numbers(name, (0..ROWS).map(|row| number(row, factor)).collect())
+        };
+        let towns: Vec<String> = (0..ROWS).map(|row| format!("t{}", row % 30)).collect();
+        let targets = (0..ROWS).map(|row| 2.0 + number(row, 0.618) + 0.1 * number(row, 0.3));
+        let columns = vec![
+            column("a", 0.618),
+            column("b", 0.414),
+            Column::categories("town", towns.iter().map(|town| Some(town.as_str()))),
+            Column::numbers("y", targets.collect()),
+        ];
+        let table = Table::new(columns).unwrap();
+        SplitTable::of(table, (0..ROWS).collect(), Vec::new())
+    }
+
+    fn config() -> Config {
+        let mut config = Config::default();
+        config.data.path = Some("rows.csv".into());
+        config.data.target = Some("y".into());
+        config.data.task = Some(TaskName::Regression);
+        config.data.target_scale = TargetScaleName::Linear;
+        config.fit.epochs = Some(3);
+        config
+    }
+
+    fn variant(words: &[(&str, &str)]) -> Variant {
+        let changes = words.iter().map(|&(setting, value)| Change {
+            word: format!("{setting}={value}"),
+            setting: setting.into(),
+            value: value.into(),
+        });
+        Variant::new(changes.collect()).unwrap()
+    }
+
+    fn runs(config: Config, methods: &[Method], variants: &[Variant]) -> Result<Runs> {
+        Runs::new(config, methods, variants, &[PlainName::Constant], 1, 3)
+    }
+
+    /// The name, the fold and the settings of every job.
+    fn jobs(runs: &Runs) -> Vec<(String, u64, Value)> {
+        let (jobs, _) = runs.of_rows(&rows()).unwrap();
+        let parts = jobs.into_iter();
+        parts
+            .map(|job| (job.key.method, job.key.seed, job.settings))
+            .collect()
+    }
+
+    #[test]
+    fn every_method_is_fitted_with_every_variant() {
+        let variants = [
+            variant(&[("model", "linear")]),
+            variant(&[("method", "vadam"), ("momentum", "0.8"), ("epochs", "5")]),
+            variant(&[("method", "laplace")]),
+        ];
+        let found = runs(config(), &[Method::Map, Method::MeanField], &variants).unwrap();
+        let names = [
+            "map",
+            "mean-field",
+            "map, model=linear",
+            "mean-field, model=linear",
+            "vadam, momentum=0.8 epochs=5",
+            "laplace",
+            "constant",
+        ];
+        assert_eq!(found.names(), names);
+        let jobs = jobs(&found);
+        assert_eq!(jobs.len(), 3 * names.len());
+        for (fold, of_fold) in jobs.chunks(names.len()).enumerate() {
+            for ((name, seed, _), expected) in of_fold.iter().zip(names) {
+                assert_eq!((name.as_str(), *seed), (expected, fold as u64));
+            }
+        }
+    }
+
+    #[test]
+    fn a_variant_is_fitted_like_the_settings_that_it_stands_for() {
+        for (words, change) in [
+            (
+                &[("model", "linear"), ("likelihood", "heteroscedastic")][..],
+                (|config: &mut Config| {
+                    config.fit.model = Some(NetworkShape { hidden: Vec::new() });
+                    config.fit.likelihood = Some(crate::settings::LikelihoodName::Heteroscedastic);
+                }) as fn(&mut Config),
+            ),
+            (&[("ignore", "b,town")], |config| {
+                config.data.ignore.0 = ["b", "town"].map(String::from).to_vec();
+            }),
+            (&[("rare", "1")], |config| config.data.rare = Some(1)),
+            (&[("no_standardize", "true")], |config| {
+                config.data.no_standardize = true;
+            }),
+            (&[("target_scale", "log")], |config| {
+                config.data.target_scale = TargetScaleName::Log;
+            }),
+        ] {
+            let found = runs(config(), &[Method::Map], &[variant(words)]).unwrap();
+            let name = found.names()[1].clone();
+            let mut changed = config();
+            change(&mut changed);
+            let expected = runs(changed, &[Method::Map], &[]).unwrap();
+            let of = |runs: &Runs, name: &str| -> Vec<Value> {
+                let of_name = jobs(runs).into_iter().filter(|job| job.0 == name);
+                of_name.map(|job| job.2).collect()
+            };
+            let (fits, given) = (of(&found, &name), of(&found, "map"));
+            assert_eq!(fits, of(&expected, "map"), "{name}");
+            // So a result of other settings is not taken for one of these.
+            assert!(fits.len() == 3 && fits[0] != given[0], "{name}");
+        }
+    }
+
+    #[test]
+    fn fits_that_cannot_be_compared_are_refused() {
+        let linear = || variant(&[("model", "linear")]);
+        let message = |methods: &[Method], variants: &[Variant]| {
+            let found = runs(config(), methods, variants).and_then(|runs| runs.of_rows(&rows()));
+            match found {
+                Err(error) => error.to_string(),
+                Ok(_) => panic!("{variants:?} are compared"),
+            }
+        };
+        for (variants, part) in [
+            (vec![linear(), linear()], "the name `map, model=linear`"),
+            (vec![variant(&[("method", "map")])], "the name `map`"),
+            (
+                vec![variant(&[("method", "vifa"), ("rank", "500")])],
+                "`variant` is `method=vifa rank=500`, but `rank` is 500",
+            ),
+            (vec![variant(&[("ignore", "c")])], "not a column"),
+        ] {
+            let found = message(&[Method::Map], &variants);
+            assert!(found.contains(part), "{found}");
+        }
+        // One method is enough, if it has a variant.
+        let alone = |variants: &[Variant]| Runs::new(config(), &[Method::Map], variants, &[], 1, 3);
+        assert!(alone(&[]).is_err());
+        assert_eq!(alone(&[linear()]).unwrap().names().len(), 2);
+    }
+
+    #[test]
+    fn new_rows_have_the_columns_of_every_variant() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new.csv");
+        std::fs::write(&path, "a,b,town,other\n0.5,0.1,t1,x\n0.2,0.3,t2,y\n").unwrap();
+        let columns = |config: Config, variants: &[Variant]| {
+            let runs = runs(config, &[Method::Map], variants).unwrap();
+            let runs = runs.with_new_rows(&path, 0.9).unwrap();
+            let count = 3 * runs.names().len();
+            assert_eq!(runs.of_rows(&rows()).unwrap().0.len(), count);
+            let new = runs.new_table(&rows()).unwrap().unwrap();
+            assert_eq!(new.rows, [0, 1]);
+            let names = new.table.columns().iter().map(Column::name);
+            names.map(String::from).collect::<Vec<_>>()
+        };
+        // In all rows every town is rare, but not in those of a fold, which are fewer.
+        let all = ["a", "b", "town"];
+        assert_eq!(columns(config(), &[]), all);
+        assert_eq!(columns(config(), &[variant(&[("ignore", "b")])]), all);
+        let mut without = config();
+        without.data.ignore.0 = vec!["b".into()];
+        assert_eq!(
+            columns(without, &[variant(&[("rare", "1")])]),
+            ["a", "town"]
+        );
+    }
 }
