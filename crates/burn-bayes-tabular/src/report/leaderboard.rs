@@ -189,7 +189,8 @@ impl Leaderboard<'_> {
         let [(_, _, best), _, ..] = &shown[..] else {
             return Ok(None);
         };
-        let end = self.highest() - best.mean;
+        // Others may have a lower mean, because some of their runs diverged.
+        let end = (self.highest() - best.mean).at_least(0.0);
         let value = |contender: &Contender| contender.difference.map_or(0.0, |found| found.mean);
         let is_far = |shown: &&(usize, &Contender, Summary)| value(shown.1) > end;
         let reading = format!(

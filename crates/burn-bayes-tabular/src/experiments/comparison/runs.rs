@@ -290,11 +290,7 @@ impl Runs {
     /// The folds of the fits with the given settings, and of those of each variant. Fits whose columns are prepared in the same
     /// way share them.
     fn folds_of(&self, rows: &SplitTable) -> Result<Vec<Vec<Arc<Fold>>>> {
-        for variant in self
-            .variants
-            .iter()
-            .filter_map(|fits| fits.variant.as_ref())
-        {
+        for variant in self.all().filter_map(|fits| fits.variant.as_ref()) {
             variant.check_columns(&self.config().data, &rows.table)?;
         }
         let kept = KFold::new(self.folds)
