@@ -32,7 +32,7 @@ pub use training_set::{Target, TrainingSet};
 /// Warnings about suspicious columns of a table, about missing values that are imputed, and about times.
 pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
     let (path, targets) = (settings.path()?.display(), settings.targets()?);
-    let not_features: Vec<String> = settings.not_features().collect();
+    let not_features: Vec<String> = settings.not_features(table).collect();
     let is_feature = |name: &str| {
         let mut others = targets
             .iter()
@@ -165,7 +165,7 @@ impl PreparedRows {
             rows: repeated(&held_out.table, settings, held_out.rows)?,
             ..held_out
         };
-        let config = settings.preprocessor()?;
+        let config = settings.preprocessor(&table)?;
         let preprocessor = Preprocessor::fit(&config, &table, train.iter().copied())?;
         let rows = &held_out.rows;
         let dataset = match rows.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use burn_bayes_data::{CsvOptions, PreprocessorConfig, Scaling};
+use burn_bayes_data::{Column, CsvOptions, PreprocessorConfig, Scaling, Table};
 
 use super::choices::{
     DecimalName, Delimiter, HeaderName, MissingName, TargetColumns, TargetScaleName, TaskName,
@@ -216,10 +216,14 @@ impl DataSettings {
         }
     }
 
-    /// Columns that are read for the splits, but are no features.
-    pub(crate) fn not_features(&self) -> impl Iterator<Item = String> {
-        let time = self.time.iter().filter(|name| self.ignore.0.contains(name));
-        time.chain(&self.group_by).chain(&self.frequency).cloned()
+    /// Columns of a table that are neither targets nor features: those that are read for the splits, and those that other
+    /// fits to the table use.
+    pub(crate) fn not_features(&self, table: &Table) -> impl Iterator<Item = String> {
+        let columns = table.columns().iter().map(Column::name);
+        let ignored = columns.filter(|&name| self.ignore.0.iter().any(|ignored| ignored == name));
+        let ignored: Vec<String> = ignored.map(String::from).collect();
+        let of_splits = self.group_by.iter().chain(&self.frequency).cloned();
+        ignored.into_iter().chain(of_splits)
     }
 
     /// Columns that are not read.
@@ -230,10 +234,10 @@ impl DataSettings {
         ignored.filter(move |name| !used.contains(&Some(*name)))
     }
 
-    /// How its columns are prepared.
-    pub fn preprocessor(&self) -> Result<PreprocessorConfig> {
+    /// How the columns of a table are prepared.
+    pub fn preprocessor(&self, table: &Table) -> Result<PreprocessorConfig> {
         let config = PreprocessorConfig::new(self.targets()?.to_vec(), self.task()?.into())
-            .with_ignored(self.not_features())
+            .with_ignored(self.not_features(table))
             .with_exposure(self.exposure.clone())
             .with_missing(self.missing.into())
             .with_unseen(self.unseen.into())

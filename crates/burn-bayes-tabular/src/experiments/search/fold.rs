@@ -62,7 +62,7 @@ struct FoldRows {
 /// New rows of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct NewTable {
-    pub(crate) table: Table,
+    pub(crate) table: Arc<Table>,
     /// The usable ones.
     pub(crate) rows: Vec<usize>,
 }
@@ -168,7 +168,7 @@ impl Fold {
     ) -> Result<Vec<Arc<Self>>> {
         let table = Arc::new(FoldTable {
             table: rows.table.clone(),
-            preparation: settings.preprocessor()?,
+            preparation: settings.preprocessor(&rows.table)?,
             new,
         });
         let splits = rows.divisions(settings, kept)?.into_iter();
