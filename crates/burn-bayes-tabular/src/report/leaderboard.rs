@@ -233,7 +233,8 @@ impl Leaderboard<'_> {
             return Ok(None);
         }
         let highest = self.highest();
-        let (far, near): (Vec<_>, Vec<_>) = points.iter().partition(|point| point.1 > highest);
+        let all = points.iter().copied();
+        let (far, near): (Vec<_>, Vec<_>) = all.partition(|point| point.1 > highest);
         let reading = format!(
             "The best are at the bottom, and the fastest at the left. The numbers are ranks.{}",
             self.exceptions(far.len())
@@ -266,7 +267,7 @@ impl Leaderboard<'_> {
                     let style = letters(MUTED).pos(Pos::new(side, VPos::Center));
                     area.draw(&Text::new(text, (x, y), style))
                 };
-                for &&(x, nll, index) in &far {
+                for &(x, nll, index) in &far {
                     let point = (place(x, costs.1).0, ABOVE as i32 / 2);
                     area.draw(&Circle::new(point, 6, mark_of(index).filled()))?;
                     write(format!("{}: {}", index + 1, number(nll)), point)?;
@@ -275,12 +276,12 @@ impl Leaderboard<'_> {
                     let (x, y) = place(times.0, costs.1);
                     broken_line(area, (x, y), (x, 8), guide())?;
                 }
-                for &&(x, y, index) in &near {
+                for &(x, y, index) in &near {
                     write((index + 1).to_string(), place(x, y))?;
                 }
                 let marks = near.iter();
                 let marks =
-                    marks.map(|&&(x, y, index)| Circle::new((x, y), 6, mark_of(index).filled()));
+                    marks.map(|&(x, y, index)| Circle::new((x, y), 6, mark_of(index).filled()));
                 plane.draw_series(marks)?;
                 Ok(())
             },
