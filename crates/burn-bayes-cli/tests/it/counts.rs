@@ -246,14 +246,9 @@ fn a_mean_is_proportional_to_its_exposure() {
     assert!((found[1] / found[0] - 2.0).abs() < 1e-5, "{found:?}");
     assert!((found[3] / found[2] - 1000.0).abs() < 1e-2, "{found:?}");
     // So it is for a network with hidden layers, of every way to train it.
-    for method in ["vifa", "mclmc", "swag", "laplace"] {
-        let likelihood = match method {
-            "laplace" => "--likelihood poisson",
-            _ => "",
-        };
+    for method in ["vifa", "mclmc", "laplace"] {
         place.output(&format!(
-            "fit --data known.csv --target visits --exposure hours --model mlp:4 --method {method} {likelihood} \
-             --epochs 60 --out {method}"
+            "fit --data known.csv --target visits --exposure hours --model mlp:4 --method {method} --epochs 50 --out {method}"
         ));
         let found = means(method);
         assert!(
@@ -263,7 +258,7 @@ fn a_mean_is_proportional_to_its_exposure() {
     }
     // Ways to look at it know the column.
     let found = place.output("predict run --row x=0,hours=2");
-    assert!(found.lines().count() == 2, "{found}");
+    assert!(found.contains("mean: 5"), "{found}");
     let found = place.output("explain run new.csv");
     assert!(found.contains("hours"), "{found}");
 }
