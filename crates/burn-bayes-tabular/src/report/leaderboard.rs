@@ -26,6 +26,9 @@ const FAR: f64 = 4.0;
 /// Height of the part above the axis for the far ones, in SVG units.
 const ABOVE: u32 = 56;
 
+/// A place on the horizontal axis, the NLL, and the index of the contender.
+type Point = (f64, f64, usize);
+
 /// The content of the page.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaderboard<'a> {
@@ -222,7 +225,7 @@ impl Leaderboard<'_> {
     }
 
     fn times(&self) -> Result<Option<Figure>> {
-        let points: Vec<(f64, f64, usize)> = self
+        let points: Vec<Point> = self
             .ranked()
             .filter_map(|(index, contender, nll)| {
                 let seconds = contender.seconds.filter(|&seconds| seconds > 0.0)?;
@@ -233,8 +236,8 @@ impl Leaderboard<'_> {
             return Ok(None);
         }
         let highest = self.highest();
-        let all = points.iter().copied();
-        let (far, near): (Vec<_>, Vec<_>) = all.partition(|point| point.1 > highest);
+        let (far, near): (Vec<Point>, Vec<Point>) =
+            points.into_iter().partition(|point| point.1 > highest);
         let reading = format!(
             "The best are at the bottom, and the fastest at the left. The numbers are ranks.{}",
             self.exceptions(far.len())
@@ -250,7 +253,7 @@ impl Leaderboard<'_> {
                     false => area.split_vertically(ABOVE).1,
                 };
                 let (times, costs) = (
-                    range_of(points.iter().map(|point| point.0)),
+                    range_of(far.iter().chain(&near).map(|point| point.0)),
                     range_of(near.iter().map(|point| point.1)),
                 );
                 let mut plane = plane(
@@ -295,7 +298,7 @@ impl Leaderboard<'_> {
             false => value,
         };
         let highest = self.highest();
-        let points: Vec<(f64, f64, usize)> = self
+        let points: Vec<Point> = self
             .ranked()
             .filter(|(_, _, nll)| nll.mean <= highest)
             .map(|(index, _, nll)| (coordinate(setting.values[index]), nll.mean, index))

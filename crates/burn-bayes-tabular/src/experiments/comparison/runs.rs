@@ -498,8 +498,8 @@ mod tests {
             (vec![linear(), linear()], "the name `map, model=linear`"),
             (vec![variant(&[("method", "map")])], "the name `map`"),
             (
-                vec![variant(&[("method", "vifa"), ("rank", "500")])],
-                "`variant` is `method=vifa rank=500`, but `rank` is 500",
+                vec![variant(&[("method", "vifa"), ("rank", "5000")])],
+                "`variant` is `method=vifa rank=5000`, but `rank` is 5000",
             ),
             (vec![variant(&[("ignore", "c")])], "not a column"),
         ] {
