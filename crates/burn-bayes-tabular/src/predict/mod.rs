@@ -6,6 +6,7 @@ mod draws;
 #[cfg(test)]
 mod guarantees;
 mod held_out;
+mod known;
 mod numbers;
 mod recalibration;
 mod samples;
@@ -14,7 +15,7 @@ mod table;
 mod uncertainty;
 
 pub use conformal::{Conformal, ConformalRequest, SetMethod};
-pub(crate) use conformal::{KeptColumns, Known};
+pub(crate) use conformal::{HALF_LIFE, KeptColumns};
 pub use cost_rule::CostRule;
 pub(crate) use cost_rule::classes;
 pub use draws::{
@@ -22,6 +23,7 @@ pub use draws::{
     NoiseDeviations, NumberNoise, Predictions, RealPredictions, TargetPredictions,
 };
 pub(crate) use draws::{members, mismatched};
+pub(crate) use known::Known;
 pub(crate) use numbers::{Moments, NumberMixture};
 pub use recalibration::Recalibration;
 pub use samples::SampleTable;

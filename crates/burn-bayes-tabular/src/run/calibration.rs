@@ -8,14 +8,14 @@ use std::path::PathBuf;
 
 use super::{Run, RunFolder};
 use crate::error::Result;
-use crate::predict::{Conformal, ConformalRequest, KeptColumns, Known};
+use crate::predict::{Conformal, ConformalRequest, HALF_LIFE, KeptColumns, Known};
 use crate::settings::refused;
 
 impl Run {
     /// Prediction sets or intervals with a coverage guarantee, calibrated on the held-out rows, and on `recent` ones.
     ///
     /// # Errors
-    /// If the request does not suit the target, or as [`Run::calibration_file`].
+    /// If the request does not suit the target or how rows were held out, or as [`Run::calibration_file`].
     pub(crate) fn conformal(
         &self,
         folder: &RunFolder,
@@ -26,6 +26,13 @@ impl Run {
         let target = self.model.target();
         let name = self.preprocessor.targets()[0].name();
         request.validate(target, name)?;
+        // The latest rows are held out in the order of time, those of a file in the order of the file.
+        let data = &self.config.data;
+        if request.half_life.is_some() && (data.time.is_none() || data.validation_file.is_some()) {
+            let problem = "needs held-out rows in the order of time; fit with `--time COLUMN`, and without \
+                           `--validation-file`";
+            return Err(refused(HALF_LIFE, problem));
+        }
         let file = self.calibration_file(folder, "conformal", draws, "")?;
         let options = self.config.data.csv_options();
         let columns = KeptColumns {

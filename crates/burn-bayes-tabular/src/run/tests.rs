@@ -320,6 +320,7 @@ fn spoilt_validation_rows() {
         set_method: None,
         by: None,
         recent: None,
+        half_life: None,
     };
     let abstention = Abstention::Class {
         score: Uncertainty::Entropy,
