@@ -281,6 +281,22 @@ impl PredictionSets {
             .collect())
     }
 
+    /// The sets with all classes between the first and the last class of each, so that sets of ordered classes are ranges.
+    /// They contain these sets, and cover at least as much.
+    #[must_use]
+    pub fn as_ranges(mut self) -> Self {
+        for set in self.held.chunks_exact_mut(self.classes) {
+            let ends = [
+                set.iter().position(|&held| held),
+                set.iter().rposition(|&held| held),
+            ];
+            if let [Some(first), Some(last)] = ends {
+                set[first..=last].fill(true);
+            }
+        }
+        self
+    }
+
     /// Sets from one flag per row and class.
     pub(super) fn of_flags(held: Vec<bool>, classes: usize) -> Self {
         Self { held, classes }
@@ -351,6 +367,14 @@ mod tests {
             (sets.coverage(&[0, 0]).unwrap(), sets.mean_size()),
             (1.0, 1.0)
         );
+    }
+
+    #[test]
+    fn ranges_fill_the_gaps_of_sets_alone() {
+        let held = [1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0].map(|flag| flag == 1);
+        let ranges = PredictionSets::of_flags(held.to_vec(), 4).as_ranges();
+        let found = [0, 1, 2].map(|row| ranges.classes_of(row));
+        assert_eq!(found, [vec![0, 1, 2], vec![], vec![1, 2]]);
     }
 
     #[test]

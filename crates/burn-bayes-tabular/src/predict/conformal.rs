@@ -9,7 +9,8 @@
 //! used by the fit. With a threshold for each group of rows, or for each true class, this holds in every group or class
 //! (Mondrian conformal prediction); a group needs as many held-out rows as all rows do otherwise. If new rows drift away
 //! from the held-out ones, either the level follows the rows since the fit, or older rows weigh less than newer ones. The
-//! tests in `guarantees.rs` simulate what is promised.
+//! tests in `guarantees.rs` simulate what is promised. Each of several targets has thresholds of its own, at the level for
+//! this target alone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,22 +55,26 @@ pub struct ConformalRequest {
     pub half_life: Option<f64>,
 }
 
-/// The columns of a run that are copied into the predictions of the held-out rows.
+/// The columns of the predictions of the held-out rows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KeptColumns<'a> {
-    /// How each is divided into groups, from the training rows.
+pub(crate) struct HeldOutColumns<'a> {
+    /// The name of the target, with which its columns begin, if there are several.
+    pub(crate) target: Option<&'a str>,
+    /// How each column that is copied is divided into groups, from the training rows.
     pub(crate) rules: &'a BTreeMap<String, GroupRule>,
     /// The cells that count as missing.
     pub(crate) missing: &'a [String],
 }
 
-/// Prediction sets or intervals with a coverage guarantee.
+/// Prediction sets or intervals of a target, with a coverage guarantee.
 #[derive(Clone, Debug)]
-pub struct Conformal {
+pub(crate) struct Conformal {
     level: f64,
     rows: usize,
     rules: Rules,
     drift: Option<Drift>,
+    /// Whether the classes are ordered, so that sets are ranges.
+    is_ordered: bool,
 }
 
 /// What is done about new rows that drift away from the held-out ones.
@@ -116,7 +121,6 @@ impl ConformalRequest {
             let problem = format!("is {level}; it must be in (0, 1), such as 0.9");
             return Err(refused("conformal", problem));
         }
-        target.expect_one("conformal", "leave it out, or fit each target alone")?;
         let of_drift = [
             ("conformal-recent", self.recent.is_some()),
             (HALF_LIFE, self.half_life.is_some()),
@@ -133,7 +137,19 @@ impl ConformalRequest {
             let problem = format!("is {half_life}; it must be a finite number of rows above 0");
             return Err(refused(HALF_LIFE, problem));
         }
-        let is_number = matches!(target, Target::Real(_) | Target::Counts { .. });
+        let is_number = matches!(target.first(), Target::Real(_) | Target::Counts { .. });
+        let mut names = target.of_targets().into_iter();
+        if let Some(by) = self
+            .by
+            .as_deref()
+            .filter(|by| names.any(|(of, _)| of == Some(by)))
+        {
+            let problem = format!(
+                "names `{by}`, one of several targets, whose sets and intervals have one threshold each; name another \
+                 column, or fit `{by}` alone"
+            );
+            return Err(refused(BY, problem));
+        }
         if is_number && self.set_method.is_some() {
             return Err(refused(
                 "conformal-sets",
@@ -166,11 +182,11 @@ impl Conformal {
         target: &Target,
         name: &str,
         request: &ConformalRequest,
-        columns: &KeptColumns<'_>,
+        columns: &HeldOutColumns<'_>,
         recent: Option<Known>,
     ) -> Result<Self> {
         let by = request.by.as_deref().filter(|&by| by != name);
-        let (known, table) = Known::read(path, target, by)?;
+        let (known, table) = Known::read(path, target, columns.target, by)?;
         match (request.half_life, recent) {
             (Some(half_life), recent) => {
                 return Self::weighted(known, recent, half_life, target, request, path);
@@ -318,16 +334,25 @@ impl Conformal {
             rows,
             rules,
             drift: None,
+            is_ordered: false,
         })
     }
 
+    /// The same for ordered classes, whose sets are ranges.
+    pub(crate) fn of_ordered_classes(self) -> Self {
+        Self {
+            is_ordered: true,
+            ..self
+        }
+    }
+
     /// The level.
-    pub fn level(&self) -> f64 {
+    pub(crate) fn level(&self) -> f64 {
         self.level
     }
 
     /// The number of held-out rows.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
@@ -380,7 +405,7 @@ impl Conformal {
     }
 
     /// What holds, in words.
-    pub fn guarantee(&self) -> String {
+    pub(crate) fn guarantee(&self) -> String {
         let what = match &self.rules {
             Rules::Together(Rule::Intervals(_)) => {
                 "the interval of a new row contains its target".into()
@@ -449,7 +474,7 @@ impl Conformal {
         groups: Option<&[usize]>,
     ) -> Result<Option<PredictionSets>> {
         let average = predictions.checked()?.average();
-        Ok(match &self.rules {
+        let sets = match &self.rules {
             Rules::Together(rule) => rule.sets(&average).transpose()?,
             Rules::ByClass(rule) => Some(rule.sets(&average)?),
             Rules::ByGroup(_, rules) => {
@@ -460,6 +485,10 @@ impl Conformal {
                 };
                 Some(rules.sets(groups.unwrap_or_default(), of_rows)?)
             }
+        };
+        Ok(match self.is_ordered {
+            true => sets.map(PredictionSets::as_ranges),
+            false => sets,
         })
     }
 
@@ -556,7 +585,11 @@ mod tests {
         request: &ConformalRequest,
     ) -> Result<Conformal> {
         let (rules, missing) = (&kept(), &[][..]);
-        let columns = KeptColumns { rules, missing };
+        let columns = HeldOutColumns {
+            target: None,
+            rules,
+            missing,
+        };
         Conformal::calibrate(path, target, name, request, &columns, None)
     }
 
@@ -606,6 +639,64 @@ mod tests {
     }
 
     #[test]
+    fn sets_of_ordered_classes_are_ranges() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("validation.csv");
+        let rows = "1,0.45,0.1,0.45,a\n2,0.45,0.1,0.45,c\n";
+        std::fs::write(&path, format!("row,p_a,p_b,p_c,target\n{rows}")).unwrap();
+        let names = ["a", "b", "c"].map(String::from).to_vec();
+        let request = ConformalRequest {
+            level: 0.6,
+            set_method: None,
+            by: None,
+            recent: None,
+            half_life: None,
+        };
+        let target = Target::Classes(names.clone());
+        let found = calibrated(&path, &target, "y", &request).unwrap();
+        let predictions = ClassPredictions::new(names, 1, vec![0.45, 0.1, 0.45]);
+        let classes = |conformal: &Conformal| {
+            let sets = conformal.sets(&predictions, None).unwrap();
+            sets.unwrap().classes_of(0)
+        };
+        assert_eq!(classes(&found), [0, 2]);
+        assert_eq!(classes(&found.of_ordered_classes()), [0, 1, 2]);
+    }
+
+    #[test]
+    fn each_of_several_targets_has_its_own_threshold() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("validation.csv");
+        let header = "row,a_mean,a_std,b_mean,b_std,a_target,b_target";
+        std::fs::write(&path, format!("{header}\n1,0,1,0,1,1,5\n2,0,1,0,1,2,6\n")).unwrap();
+        let target = Target::Real(ColumnScale::KEPT);
+        let several = Target::Several(["a", "b"].map(|name| (name.into(), target.clone())).into());
+        let request = |by: Option<&str>| ConformalRequest {
+            level: 0.6,
+            set_method: None,
+            by: by.map(String::from),
+            recent: None,
+            half_life: None,
+        };
+        request(None).validate(&several, "a").unwrap();
+        let problem = request(Some("b")).validate(&several, "a").unwrap_err();
+        assert!(problem.to_string().contains("fit `b` alone"), "{problem}");
+        for (name, threshold) in [("a", 2.0), ("b", 6.0)] {
+            let columns = HeldOutColumns {
+                target: Some(name),
+                rules: &kept(),
+                missing: &[],
+            };
+            let found =
+                Conformal::calibrate(&path, &target, name, &request(None), &columns, None).unwrap();
+            let Rules::Together(Rule::Intervals(rule)) = found.rules else {
+                panic!("intervals");
+            };
+            assert_eq!(rule.threshold(), threshold);
+        }
+    }
+
+    #[test]
     fn older_rows_weigh_less() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("validation.csv");
@@ -636,7 +727,8 @@ mod tests {
         assert_eq!(threshold(0.25, Some(2.0)), 2.0);
         assert_eq!(threshold(0.5, Some(1e9)), 9.0);
         let recent = Known::Numbers([vec![0.0; 4], vec![1.0; 4], vec![1.0; 4]]);
-        let columns = KeptColumns {
+        let columns = HeldOutColumns {
+            target: None,
             rules: &kept(),
             missing: &[],
         };

@@ -13,9 +13,9 @@ use burn_bayes_data::Targets;
 use super::conformal::{ConformalRequest, SetMethod};
 use super::held_out::HeldOutTable;
 use super::table::DEVIATIONS;
-use super::{MEAN, Predictions, TARGET, mismatched, probability_column};
+use super::{MEAN, Predictions, TARGET, column_name, mismatched, probability_column};
 use crate::error::Result;
-use crate::rows::Target;
+use crate::rows::{Target, columns_of};
 
 /// The penalty of RAPS: on every class beyond the most probable one.
 const PENALTY: RankPenalty = RankPenalty {
@@ -39,11 +39,21 @@ pub(super) enum Rule {
 }
 
 impl Known {
-    /// Predictions of rows with their targets.
+    /// Predictions of rows with their targets, of each target.
     ///
     /// # Errors
     /// If they do not match.
-    pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
+    pub(crate) fn of_targets(predictions: &Predictions, targets: &Targets) -> Result<Vec<Self>> {
+        let pairs = predictions
+            .of_targets()
+            .into_iter()
+            .zip(columns_of(targets));
+        pairs
+            .map(|((_, predictions), targets)| Self::of(predictions, targets))
+            .collect()
+    }
+
+    fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
         match (predictions, targets) {
             (Predictions::Classes(classes), Targets::Classes(truths)) => {
                 Ok(Self::Classes(classes.checked()?.average(), truths.clone()))
@@ -133,24 +143,28 @@ impl Known {
         }
     }
 
-    /// Reads the file; `by` is a column of words that is read too, if the file has it.
+    /// Reads the columns of a target, with the name `of` if there are several; `by` is a column of words that is read too,
+    /// if the file has it.
     pub(super) fn read(
         path: &Path,
         target: &Target,
+        of: Option<&str>,
         by: Option<&str>,
     ) -> Result<(Self, HeldOutTable)> {
-        let words = |target: &[&'static str]| -> Vec<String> {
-            let target = target.iter().copied();
-            target.chain(by).map(String::from).collect()
+        let column = |name: &str| column_name(of, name);
+        let truth_column = column(TARGET);
+        let words = |target: &[&String]| -> Vec<String> {
+            let target = target.iter().copied().cloned();
+            target.chain(by.map(String::from)).collect()
         };
         match target {
             Target::Classes(classes) => {
                 let names: Vec<String> = classes
                     .iter()
-                    .map(|class| probability_column(class))
+                    .map(|class| column(&probability_column(class)))
                     .collect();
-                let table = HeldOutTable::read(path, &names, &words(&[TARGET]))?;
-                let truths = table.words(TARGET)?.into_iter();
+                let table = HeldOutTable::read(path, &names, &words(&[&truth_column]))?;
+                let truths = table.words(&truth_column)?.into_iter();
                 let truths = truths.map(|truth| {
                     let class = classes.iter().position(|class| class == truth);
                     class.ok_or_else(|| table.damaged(format_args!("`{truth}` is not a class")))
@@ -167,12 +181,12 @@ impl Known {
                 Ok((Self::Classes(probabilities, truths), table))
             }
             Target::Real(_) | Target::Counts { .. } => {
-                let names = [MEAN, DEVIATIONS[0], TARGET].map(String::from);
+                let names = [MEAN, DEVIATIONS[0], TARGET].map(column);
                 let table = HeldOutTable::read(path, &names, &words(&[]))?;
                 let [mean, deviation, truth] = names.map(|name| table.numbers(&name));
                 Ok((Self::Numbers([mean?, deviation?, truth?]), table))
             }
-            Target::Several(_) => unreachable!("a request for several targets is refused"),
+            Target::Several(_) => unreachable!("each target has thresholds of its own"),
         }
     }
 

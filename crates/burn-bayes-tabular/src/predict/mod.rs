@@ -1,6 +1,7 @@
 //! Predictions of a trained model, as arrays and as a table.
 
 mod conformal;
+mod conformal_targets;
 mod cost_rule;
 mod draws;
 #[cfg(test)]
@@ -14,8 +15,9 @@ mod selection;
 mod table;
 mod uncertainty;
 
-pub use conformal::{Conformal, ConformalRequest, SetMethod};
-pub(crate) use conformal::{HALF_LIFE, KeptColumns};
+pub(crate) use conformal::{Conformal, HALF_LIFE, HeldOutColumns};
+pub use conformal::{ConformalRequest, SetMethod};
+pub use conformal_targets::ConformalTargets;
 pub use cost_rule::CostRule;
 pub(crate) use cost_rule::classes;
 pub use draws::{
