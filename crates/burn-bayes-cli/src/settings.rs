@@ -378,6 +378,16 @@ pub(crate) struct ConformalFlags {
         conflicts_with = "conformal_by"
     )]
     conformal_recent: Option<PathBuf>,
+    /// Halve the weight of a known row after this number of later rows, for a fit with --time: newer rows count more.
+    /// Rows of --conformal-recent then have weights too, and the level does not follow
+    #[arg(
+        long,
+        value_name = "ROWS",
+        requires = "conformal",
+        conflicts_with = "conformal_by",
+        allow_negative_numbers = true
+    )]
+    conformal_half_life: Option<f64>,
 }
 
 impl ConformalFlags {
@@ -388,6 +398,7 @@ impl ConformalFlags {
             set_method: self.conformal_sets,
             by: self.conformal_by.clone(),
             recent: self.conformal_recent.clone(),
+            half_life: self.conformal_half_life,
         })
     }
 }

@@ -112,16 +112,22 @@ fn show(evaluation: &Evaluation) -> Result<()> {
     if let Some(costs) = &evaluation.costs {
         print_table(&costs.table())?;
     }
-    evaluation.conformal.iter().try_for_each(show_conformal)
+    show_conformal(evaluation.conformal_scores())
 }
 
-/// Prints the coverage of conformal sets or intervals.
-fn show_conformal(scores: &ConformalScores) -> Result<()> {
-    let (level, headline) = (scores.level, scores.headline());
-    print(format_args!("conformal at {level}: {headline}"))?;
-    print(&scores.guarantee)?;
-    scores.tables().iter().try_for_each(print_table)?;
-    print(scores.note())
+/// Prints the coverage of the conformal sets or intervals of each target.
+fn show_conformal(scores: &[ConformalScores]) -> Result<()> {
+    for of_target in scores {
+        let (level, headline) = (of_target.level, of_target.headline());
+        print(format_args!("conformal at {level}: {headline}"))?;
+    }
+    let Some(first) = scores.first() else {
+        return Ok(());
+    };
+    print(&first.guarantee)?;
+    let mut tables = scores.iter().flat_map(ConformalScores::tables);
+    tables.try_for_each(|table| print_table(&table))?;
+    print(first.note())
 }
 
 /// The path of the report in a folder, which is created if needed.

@@ -71,7 +71,8 @@ pub(crate) struct Arguments {
     /// Positive class of fp and fn in --cost [default: as in the fit]
     #[arg(long, value_name = "CLASS", requires = "cost")]
     positive: Option<String>,
-    /// Uncertainty score for abstaining [default: entropy for classes, std for numbers]
+    /// Uncertainty score for abstaining, of several targets that of one, as price_std [default: entropy for classes, std
+    /// for numbers]
     #[arg(long)]
     score: Option<String>,
     /// Abstain from (refer) rows whose score is above this threshold

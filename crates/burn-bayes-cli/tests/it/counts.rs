@@ -195,7 +195,7 @@ fn what_is_no_count_is_refused() {
     for (change, word) in [
         ("--method exact", "--method: "),
         ("--likelihood gaussian", "--likelihood: "),
-        ("--recalibrate variance", "--recalibrate: "),
+        ("--recalibrate variance", "dispersion is learned"),
         ("--task regression --likelihood poisson", "--task counts"),
     ] {
         let fit = FIT.replace(

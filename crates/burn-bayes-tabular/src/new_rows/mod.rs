@@ -13,7 +13,7 @@ use burn_bayes_data::{BadRows, CsvOptions, CsvReader, FarValues, Table, Task};
 
 use crate::distinct::distinct;
 use crate::error::Result;
-use crate::predict::{Conformal, ConformalRequest, CostRule, PredictionTable, SampleTable};
+use crate::predict::{ConformalRequest, ConformalTargets, CostRule, PredictionTable, SampleTable};
 use crate::rows::Target;
 use crate::run::{Run, RunFolder};
 use crate::settings::{FileFormat, Pairs, refused};
@@ -79,7 +79,7 @@ pub struct RowPredictor<'a> {
     /// The decision rule, if there is one.
     pub decision: Option<Decision>,
     /// The prediction sets or intervals, if they were requested.
-    pub conformal: Option<Conformal>,
+    pub conformal: Option<ConformalTargets>,
     costs: Option<CostRule>,
     kept: Vec<String>,
 }
@@ -127,7 +127,7 @@ impl<'a> RowPredictor<'a> {
     fn options(&self) -> CsvOptions {
         let options = self.request.file.csv_options(&self.run.config.data);
         let mut options = self.run.preprocessor.csv_options(options);
-        let grouped = self.conformal.as_ref().and_then(Conformal::groups);
+        let grouped = self.conformal.as_ref().and_then(ConformalTargets::groups);
         let grouped = grouped.map(|groups| groups.by.clone());
         // Bad rows are marked by the reader; with `BadRowsName::Refuse`, `NewRows` refuses them.
         options = options

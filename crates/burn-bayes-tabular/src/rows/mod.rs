@@ -226,6 +226,14 @@ fn bits(targets: &Targets) -> Vec<u64> {
     }
 }
 
+/// The true values of each target.
+pub(crate) fn columns_of(targets: &Targets) -> &[Targets] {
+    match targets {
+        Targets::Several(columns) => columns,
+        one => std::slice::from_ref(one),
+    }
+}
+
 /// Targets in their own unit.
 pub(crate) fn true_targets(dataset: &Dataset, target: &Target) -> Targets {
     in_own_unit(dataset.targets(), target)

@@ -117,6 +117,17 @@ impl Target {
         (0..rows.rows()).map(exposure).collect()
     }
 
+    /// Each target, with its name if there are several.
+    pub(crate) fn of_targets(&self) -> Vec<(Option<&str>, &Self)> {
+        match self {
+            Self::Several(targets) => {
+                let targets = targets.iter();
+                targets.map(|(name, one)| (Some(&**name), one)).collect()
+            }
+            one => vec![(None, one)],
+        }
+    }
+
     /// The first of several targets, or itself.
     pub(crate) fn first(&self) -> &Self {
         match self {
