@@ -47,6 +47,24 @@ fn a_search_ends_in_settings_that_fit_takes() {
 }
 
 #[test]
+fn a_search_of_chains_tries_linear_models_and_likelihoods() {
+    let place = Workplace::with_gap();
+    let tune = "tune --data gap.csv --target price --task regression --method mclmc --epochs 60 --trials 8 --folds 2 --json";
+    let outcome = json(&place.output(&format!("{tune} --out found")));
+    let trials = outcome["trials"].as_array().unwrap();
+    let tried = |name: &str| {
+        let values = trials
+            .iter()
+            .map(|trial| trial["settings"][name].to_string());
+        values.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(tried("likelihood").len() > 1, "{:?}", tried("likelihood"));
+    assert!(tried("model").len() > 1, "{:?}", tried("model"));
+    let given = json(&place.output(&format!("{tune} --likelihood gaussian --out given")));
+    assert!(given["trials"][0]["settings"]["likelihood"].is_null());
+}
+
+#[test]
 fn a_search_is_the_same_on_any_number_of_threads_and_after_an_interruption() {
     let place = Workplace::with_gap();
     let one = place.output(&format!("{TUNE} --threads 1 --out one"));

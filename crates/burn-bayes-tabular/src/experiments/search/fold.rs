@@ -10,7 +10,7 @@ use burn_bayes_data::{
 
 use serde::{Serialize, Serializer};
 
-use crate::engine::{Unobserved, check, fit, in_effect, is_quickly_solved, weights};
+use crate::engine::{Unobserved, check, fit, in_effect, is_quickly_solved, likelihoods, weights};
 use crate::error::{Result, TabularError};
 use crate::experiments::jobs::LeftOut;
 use crate::plain_models;
@@ -18,7 +18,7 @@ use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, repeated, true_targets};
 use crate::scores::{Constant, HoldoutScore, Intervals, Scores, row_costs};
-use crate::settings::{DataSettings, FitSettings, PlainName};
+use crate::settings::{DataSettings, FitSettings, LikelihoodName, PlainName};
 
 /// A training and test split.
 #[derive(Clone, Debug)]
@@ -221,6 +221,11 @@ impl Fold {
     /// D, the number of weights of a network for these rows.
     pub fn weights(&self, settings: &FitSettings) -> Result<usize> {
         weights(settings, self.width, &self.target)
+    }
+
+    /// The likelihoods that a search of these settings tries; see [`likelihoods`].
+    pub(crate) fn likelihoods(&self, settings: &FitSettings) -> Vec<LikelihoodName> {
+        likelihoods(settings, &self.target)
     }
 
     /// Fits the training rows and scores the test rows; `None` if the fit has no scores.
