@@ -608,8 +608,9 @@ fn newer_rows_have_larger_weights() {
     let fit = "fit --data known.csv --target y --task regression --target-scale linear --ignore t --model linear \
                --method exact";
     place.output(&format!("{fit} --out random"));
+    place.write("held.csv", &place.read("known.csv"));
     place.output(&format!(
-        "{fit} --time t --validation-file since.csv --out other"
+        "{fit} --time t --validation-file held.csv --out other"
     ));
     for (run, options, code, words) in [
         (

@@ -259,7 +259,7 @@ fn a_mean_is_proportional_to_its_exposure() {
     // Ways to look at it know the column.
     let found = place.output("predict run --row x=0,hours=2");
     assert!(found.contains("mean: 5"), "{found}");
-    let found = place.output("explain run new.csv");
+    let found = place.output("explain run new.csv --out page");
     assert!(found.contains("hours"), "{found}");
 }
 
