@@ -207,10 +207,9 @@ pub fn curves(metrics: &[EpochMetrics], target: &Target) -> [TrainingCurve; 3] {
         // The network is trained on standardised targets, whose densities have another scale.
         Target::Real(_) => ("nats per row, standardised", "RMSE, the target's unit"),
         Target::Counts { .. } => ("nats per row", "RMSE"),
-        Target::Several(_) if target.scales().is_some() => (
-            "nats per row, standardised",
-            "RMSE, in standard deviations of the targets",
-        ),
+        Target::Several(_) if target.scales().is_some() => {
+            ("nats per row, standardised", "RMSE, standardised")
+        }
         Target::Several(_) => ("loss, nats per row", "Hamming loss"),
     };
     let curve = |label: &str, unit: &str, value: fn(&EpochMetrics) -> Option<f64>| TrainingCurve {
