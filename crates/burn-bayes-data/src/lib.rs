@@ -12,7 +12,7 @@
 //! | Generate data with a known distribution | [`patients`], [`two_moons`], [`gap_regression`], [`LinearModelConfig`], [`FactorModelConfig`] |
 //! | Generate a table by name | [`GeneratedSet`] |
 //!
-//! Files are delimited text or JSON lines, and may be compressed with gzip or zstd. With the feature
+//! Files are delimited text or JSON lines, and may be compressed with gzip, zstd or zip. With the feature
 //! `parquet`, they may also be Parquet or Arrow files. The format is detected from the first bytes.
 //!
 //! An invalid file gives a [`DataError`] that names the file, line
@@ -77,6 +77,7 @@ mod split;
 mod suspicion;
 mod table;
 mod traps;
+mod zip_archive;
 mod zstd;
 
 pub use csv_file::{CsvReader, read_csv};

@@ -776,7 +776,7 @@ mod tests {
             ..request(0.5, Some(2.0))
         };
         let problem = by.validate(&target, "y").unwrap_err().to_string();
-        assert!(problem.contains("--conformal-half-life"), "{problem}");
+        assert!(problem.contains("`conformal-half-life`"), "{problem}");
     }
 
     #[test]

@@ -15,8 +15,8 @@ use crate::error::Result;
 settings! {
     /// The file with the training rows, and how it is read.
     DataSettings {
-        /// File with the training rows: CSV or JSON lines, optionally compressed with gzip or zstd; with the feature `parquet`,
-        /// also Parquet or Arrow.
+        /// File with the training rows: CSV or JSON lines, optionally compressed with gzip, zstd or zip; with the feature
+        /// `parquet`, also Parquet or Arrow.
         [option: Some("data"), value: Some("FILE")]
         path: PathBuf;
         /// Column to predict, or several, separated by commas.
