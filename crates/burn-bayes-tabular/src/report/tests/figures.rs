@@ -176,7 +176,8 @@ fn coverage_is_shown_by_width_and_input() {
     let (_, table) = page.split_once(caption).unwrap();
     let (table, _) = table.split_once("</tbody>").unwrap();
     let rows = |quantity: &str| {
-        let rows = table.split("<th scope=\"row\">").skip(1);
+        let rows = table.split("<th scope=\"row\"").skip(1);
+        let rows = rows.filter_map(|row| Some(row.split_once('>')?.1));
         let rows = rows.filter(|row| row.starts_with(quantity));
         rows.map(str::to_string).collect::<Vec<_>>()
     };
