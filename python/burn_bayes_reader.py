@@ -35,7 +35,7 @@ except ImportError:  # before Python 3.11: that of pip
 Array = np.ndarray
 Rows = Union[str, Path, Iterable[Mapping[str, Any]], Mapping[str, Sequence[Any]]]
 
-RUN_FORMAT, PREPARATION_FORMAT, POSTERIOR_FORMAT = 4, 4, "1"
+RUN_FORMAT, PREPARATION_FORMAT, POSTERIOR_FORMAT = 5, 5, "1"
 RESTORE = "restore the file that the fit wrote, or fit again"
 
 
@@ -74,7 +74,8 @@ def load(folder: Union[str, Path], verify: bool = True) -> Run:
         run.posteriors += load(path.parent, verify).posteriors
     if not run.posteriors:
         name = "posterior.safetensors" if "posterior.safetensors" in model["checksums"] else "weights.bpk"
-        network = Network(settings["fit"], run.preparation.targets, np.atleast_1d(model["noise_precision"]))
+        precisions, preparation = np.atleast_1d(model["noise_precision"]), run.preparation
+        network = Network(settings["fit"], preparation.targets, precisions, preparation.has_exposure)
         run.posteriors.append((network, _posterior(folder / name, content(name))))
     if "diverged" in model:
         warnings.warn(f"{folder}: the fit diverged: {model['diverged']}")
@@ -135,6 +136,7 @@ class Network:
     settings: Dict[str, Any]  # of the fit
     targets: List[Dict[str, Any]]
     noise_precisions: Array  # of scaled targets, or the largest that the network can predict
+    has_exposure: bool  # whether the last input is the logarithm of an exposure, which is added to the outputs
 
     def likelihood(self) -> str:
         """The name of the likelihood in the settings, or the default."""
@@ -148,7 +150,9 @@ class Network:
 
     def outputs(self, inputs: Array, weights: Dict[str, Array]) -> Array:
         """The outputs for inputs [rows, features] and draws of the weights, [draws, rows, outputs]."""
-        target, values, layer = self.targets[0]["code"], inputs[np.newaxis], 0
+        target, layer = self.targets[0]["code"], 0
+        inputs, exposures = (inputs[:, :-1], inputs[:, -1:]) if self.has_exposure else (inputs, 0.0)
+        values = inputs[np.newaxis]
         default = "silu" if self.settings["method"] in ("mclmc", "hmc") else "relu"
         activations: Dict[str, Callable[[Array], Array]] = {"relu": _relu, "silu": _silu, "tanh": np.tanh}
         activation = activations[self.settings.get("activation", default)]
@@ -157,7 +161,7 @@ class Network:
             values = values + weights.get(f"layers.{layer}.bias", np.zeros((1, 1)))[:, np.newaxis]
             layer += 1
         if target["task"] == "counts":
-            values = values + math.log(target["mean"])
+            values = values + math.log(target["mean"]) + exposures
         if "noise" in weights:  # the logarithms of the variances of all rows, or of their dispersions
             noise = np.repeat(weights["noise"][:, np.newaxis], len(inputs), axis=1)
             values = np.concatenate([values, noise], axis=2)
@@ -368,6 +372,7 @@ class Preparation:
         self.columns: List[Dict[str, Any]] = saved["features"]
         self.targets: List[Dict[str, Any]] = saved["target"] if isinstance(saved["target"], list) else [saved["target"]]
         self.refuses = [policy for policy in ("missing", "unseen") if saved[policy] == "refuse"]
+        self.has_exposure = self.columns[-1]["code"]["kind"] == "exposure"
         self.data = data
         self.delimiter: Optional[str] = "\t" if data.get("delimiter") == "tab" else data.get("delimiter")
 
@@ -401,6 +406,11 @@ class Preparation:
         if code["kind"] == "number":
             numbers = code["numbers"]
             found = [_scaled(numbers["imputed"] if is_missing else self._number(cell, delimiter), numbers)]
+        elif code["kind"] == "exposure":
+            exposure = 0.0 if is_missing else self._number(cell, delimiter)
+            if exposure <= 0.0:
+                raise ValueError(f"`{cell}` is not an exposure, a number above 0; give the row its exposure")
+            found = [math.log(exposure) - code["scale"]["centre"]]
         elif code["kind"] == "one_hot":
             is_whole = isinstance(cell, float) and not is_missing and cell.is_integer()
             text = code["imputed"] if is_missing else str(int(cell) if is_whole else cell)

@@ -5,11 +5,13 @@ use std::sync::LazyLock;
 
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::error::TabularError;
+use burn_bayes_tabular::experiments::comparison::{Change, Variant};
 use burn_bayes_tabular::predict::{ConformalRequest, SetMethod};
 use burn_bayes_tabular::settings::{
     Choice, Config, DataSettings, DecimalName, Delimiter, FileFormat, FitSettings, Kind, Scope,
     Setting, SettingValue, refused,
 };
+use burn_bayes_tabular::shell::words_of;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -197,6 +199,16 @@ impl Args for ConfigFlags {
 }
 
 impl Flag {
+    /// Whether it is the setting or the option with this name.
+    fn is_named(&self, name: &str) -> bool {
+        let names = [
+            Some(self.setting.name),
+            Some(&*self.long),
+            self.setting.alias,
+        ];
+        names.contains(&Some(name))
+    }
+
     fn option(&'static self) -> Arg {
         let Self { part, setting, .. } = self;
         let (part, name) = (*part, setting.name);
@@ -231,6 +243,43 @@ impl Flag {
             }),
         }
     }
+}
+
+/// A variant from its text: options of `fit` with their values, as in `model=linear`, with or without hyphens before them.
+///
+/// # Errors
+/// If a word is not such an option, or its value is invalid.
+pub(crate) fn variant(text: &str) -> Result<Variant> {
+    let wrong = |problem: String| refused("variant", problem);
+    let words = words_of(text)
+        .ok_or_else(|| wrong(format!("is `{text}`, in which a quote is not closed")))?;
+    let change = |word: &String| {
+        let word = word.trim_start_matches('-');
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, None),
+        };
+        let mut flags = FLAGS.iter();
+        let flag = flags.find(|flag| flag.is_named(name)).ok_or_else(|| {
+            wrong(format!(
+                "has `{name}`, which is not an option of `fit`; write options with their values, as in `model=linear`"
+            ))
+        })?;
+        let value = match (value, flag.setting.kind) {
+            (Some(value), _) => value,
+            (None, Kind::Switch) => "true",
+            (None, _) => {
+                let problem = format!("has `{word}` without a value; write `{name}=VALUE`");
+                return Err(wrong(problem));
+            }
+        };
+        Ok(Change {
+            word: word.into(),
+            setting: flag.setting.name.into(),
+            value: value.into(),
+        })
+    };
+    Variant::new(words.iter().map(change).collect::<Result<_>>()?)
 }
 
 /// A text in which the settings of a fit have the names of their options.
@@ -329,6 +378,16 @@ pub(crate) struct ConformalFlags {
         conflicts_with = "conformal_by"
     )]
     conformal_recent: Option<PathBuf>,
+    /// Halve the weight of a known row after this number of later rows, for a fit with --time: newer rows count more.
+    /// Rows of --conformal-recent then have weights too, and the level does not follow
+    #[arg(
+        long,
+        value_name = "ROWS",
+        requires = "conformal",
+        conflicts_with = "conformal_by",
+        allow_negative_numbers = true
+    )]
+    conformal_half_life: Option<f64>,
 }
 
 impl ConformalFlags {
@@ -339,6 +398,7 @@ impl ConformalFlags {
             set_method: self.conformal_sets,
             by: self.conformal_by.clone(),
             recent: self.conformal_recent.clone(),
+            half_life: self.conformal_half_life,
         })
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn real_target(table: &Table, column: &Column, row: usize) -> Result<
     }
 }
 
-/// Checks that a number has a logarithm.
+/// Checks that a target has a logarithm.
 pub(crate) fn check_positive(value: f64, place: impl Fn() -> Place) -> Result<f64, DataError> {
     match value > 0.0 {
         true => Ok(value),
@@ -50,6 +50,24 @@ pub(crate) fn check_positive(value: f64, place: impl Fn() -> Place) -> Result<f6
             "correct the value, or predict the number itself",
         )),
     }
+}
+
+/// The exposure of a row, which is never imputed: a count is proportional to it.
+pub(crate) fn exposure(
+    column: &Column,
+    row: usize,
+    place: impl Fn() -> Place,
+) -> Result<f64, DataError> {
+    let value = column.number(row);
+    let known = value.filter(|&value| value > 0.0 && value.is_finite());
+    known.ok_or_else(|| {
+        DataError::data(
+            place(),
+            value.map_or("no value".into(), |value| value.to_string()),
+            "the exposure of the row, a number above 0",
+            "give the row its exposure, or leave the row out",
+        )
+    })
 }
 
 /// The target of a row, as a count.

@@ -41,13 +41,13 @@ const KNOWN: [(&[u8], Content); 4] = [
     (b"{}", Content::JsonLines),
 ];
 
-const AS_CSV: &str = "save the table as CSV, which may be compressed with gzip or zstd";
+pub(crate) const AS_CSV: &str =
+    "save the table as CSV, which may be compressed with gzip, zstd or zip";
 const AS_LINES: &str = "write one object per line, as `jq -c '.[]'` does, or save the table as CSV";
 const AS_ARROW: &str = "write it as an Arrow file (Feather, version 2), or save the table as CSV";
 
 /// The first bytes of files that are not read, without white space, what they are, and the cure.
-const OTHERS: [(&[u8], &str, &str); 7] = [
-    (b"PK\x03\x04", "a zip archive or a spreadsheet", AS_CSV),
+const OTHERS: [(&[u8], &str, &str); 6] = [
     (b"\xd0\xcf\x11\xe0", "a spreadsheet", AS_CSV),
     (b"SQLiteformat3", "an SQLite database", AS_CSV),
     (b"FEA1", "a Feather file of version 1", AS_ARROW),
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named_with_the_cure() {
         for (start, what, cure) in [
-            (&b"PK\x03\x04\x14"[..], "a spreadsheet", "as CSV"),
+            (&b"\xd0\xcf\x11\xe0"[..], "a spreadsheet", "as CSV"),
             (b"SQLite format 3\0", "an SQLite database", "as CSV"),
             (b"[\n {\"x\": 1}", "a JSON array", "jq -c '.[]'"),
             (b"FEA1\0\0\0\0", "version 1", "as an Arrow file"),

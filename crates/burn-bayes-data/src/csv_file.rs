@@ -23,7 +23,7 @@ use crate::row::Row;
 use crate::source::{self, Plain};
 use crate::table::{ColumnKind, Origin, Table};
 
-/// Reads a whole delimited file, optionally compressed with gzip or zstd.
+/// Reads a whole delimited file, optionally compressed with gzip, zstd or zip.
 ///
 /// # Errors
 /// If the file cannot be read, has no rows, or a row or cell is invalid.
@@ -87,7 +87,7 @@ impl Field {
 }
 
 impl CsvReader<'static> {
-    /// Opens a file, optionally compressed with gzip or zstd, and reads its first rows.
+    /// Opens a file, optionally compressed with gzip, zstd or zip, and reads its first rows.
     ///
     /// # Errors
     /// As for [`CsvReader::new`].

@@ -68,6 +68,8 @@ impl FeaturePlan {
                 days.is_far(value)
                     .then(|| outside(date_of(value), range.map(date_of)))
             }
+            // A count is proportional to it, in any range.
+            Code::Exposure { .. } => None,
             Code::OneHot { .. } => {
                 let category = column.category(row)?;
                 let is_new = !self.code.has(category);

@@ -12,7 +12,7 @@
 //! | Generate data with a known distribution | [`patients`], [`two_moons`], [`gap_regression`], [`LinearModelConfig`], [`FactorModelConfig`] |
 //! | Generate a table by name | [`GeneratedSet`] |
 //!
-//! Files are delimited text or JSON lines, and may be compressed with gzip or zstd. With the feature
+//! Files are delimited text or JSON lines, and may be compressed with gzip, zstd or zip. With the feature
 //! `parquet`, they may also be Parquet or Arrow files. The format is detected from the first bytes.
 //!
 //! An invalid file gives a [`DataError`] that names the file, line
@@ -77,6 +77,7 @@ mod split;
 mod suspicion;
 mod table;
 mod traps;
+mod zip_archive;
 mod zstd;
 
 pub use csv_file::{CsvReader, read_csv};
@@ -98,7 +99,7 @@ pub use preprocessor_config::{MissingPolicy, PreprocessorConfig, Task, UnseenPol
 pub use preprocessor_fit::PreprocessorFit;
 pub use scale::{ColumnScale, Scaler, Scaling};
 #[doc(hidden)]
-pub use source::{persist, temporary_beside};
+pub use source::{persist, present, temporary_beside};
 pub use split::{
     KFold, Split, grouped_partition, latest_partition, partition, stratified_partition,
 };

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checks::{check_kind, check_positive, class_label, count_target, real_target};
+use crate::checks::{check_kind, check_positive, class_label, count_target, exposure, real_target};
 use crate::csv_options::CsvOptions;
 use crate::dataset::{Dataset, Features, Targets};
 use crate::dates::{DateOrder, Moment, WEEKDAYS};
@@ -19,7 +19,7 @@ use crate::source;
 use crate::table::{Column, ColumnKind, Table};
 
 /// The format of a saved [`Preprocessor`].
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// A preprocessor fitted on training rows, saved with the model.
 ///
@@ -52,7 +52,6 @@ pub struct Preprocessor {
     missing: MissingPolicy,
     unseen: UnseenPolicy,
     /// Columns that say nothing about the training rows.
-    #[serde(default)]
     left_out: BTreeSet<String>,
     pub(crate) features: Vec<FeaturePlan>,
     target: OneOrSeveral<TargetPlan>,
@@ -98,6 +97,8 @@ pub(crate) enum Code {
         days: Numbers,
         parts: DateParts,
     },
+    /// The logarithm of an exposure over their mean in the training rows; of the last column.
+    Exposure { scale: ColumnScale },
 }
 
 /// The encoding of a number.
@@ -232,6 +233,11 @@ impl Preprocessor {
     /// The mean count of the training rows, for a target of counts.
     pub fn mean_count(&self) -> Option<f64> {
         self.only_target().and_then(TargetPlan::mean_count)
+    }
+
+    /// Whether the last feature is the logarithm of an exposure: a model adds it to the logarithm of the mean count.
+    pub fn has_exposure(&self) -> bool {
+        self.features.last().is_some_and(FeaturePlan::is_exposure)
     }
 
     /// The classes of a target, in order; `None` for numbers, and for several targets.
@@ -426,6 +432,11 @@ impl Preprocessor {
                 _ => {}
             }
         }
+        let exposures = self.features.iter().filter(|plan| plan.is_exposure());
+        let is_last = exposures.count() == usize::from(self.has_exposure());
+        if !is_last || self.has_exposure() && self.mean_count().is_none() {
+            return Err("an exposure that is not the last column, or without counts".into());
+        }
         let mut tasks = self.targets().iter().map(TargetPlan::task);
         let first = tasks.next().ok_or("no target")?;
         if tasks.any(|task| task != first) {
@@ -536,7 +547,7 @@ impl Code {
     /// The number of features of a value.
     fn width(&self) -> usize {
         match self {
-            Self::Number { .. } => 1,
+            Self::Number { .. } | Self::Exposure { .. } => 1,
             Self::OneHot { levels, rare, .. } => levels.len() + usize::from(!rare.is_empty()),
             Self::Date { parts, .. } => 1 + parts.names().len(),
         }
@@ -555,10 +566,14 @@ impl FeaturePlan {
         self.says_missing || !matches!(&self.code, Code::OneHot { levels, .. } if levels.is_empty())
     }
 
+    pub(crate) fn is_exposure(&self) -> bool {
+        matches!(self.code, Code::Exposure { .. })
+    }
+
     /// The type of the column.
     fn kind(&self) -> ColumnKind {
         match self.code {
-            Code::Number { .. } => ColumnKind::Number,
+            Code::Number { .. } | Code::Exposure { .. } => ColumnKind::Number,
             Code::OneHot { .. } | Code::Date { .. } => ColumnKind::Category,
         }
     }
@@ -568,6 +583,7 @@ impl FeaturePlan {
         let name = &self.name;
         let mut names = match &self.code {
             Code::Number { .. } => vec![name.clone()],
+            Code::Exposure { .. } => vec![format!("logarithm of {name}")],
             Code::OneHot { levels, rare, .. } => {
                 let levels = levels.names().iter();
                 let levels = levels.map(|level| format!("{name}={level}"));
@@ -606,13 +622,17 @@ impl FeaturePlan {
         place: impl Fn() -> Place,
     ) -> Result<(), DataError> {
         let is_missing = column.is_missing(row);
-        if is_missing && policies.missing == MissingPolicy::Refuse {
+        if is_missing && policies.missing == MissingPolicy::Refuse && !self.is_exposure() {
             return Err(DataError::missing(place()));
         }
         match &self.code {
             Code::Number { numbers } => {
                 let value = column.number(row).unwrap_or(numbers.imputed);
                 values.push(numbers.scale.apply_at(value, place)?);
+            }
+            Code::Exposure { scale } => {
+                let value = exposure(column, row, &place)?;
+                values.push(scale.apply_at(value, place)?);
             }
             Code::OneHot {
                 levels,

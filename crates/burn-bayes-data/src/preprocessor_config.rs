@@ -53,6 +53,9 @@ pub struct PreprocessorConfig {
     pub target: OneOrSeveral<String>,
     /// Type of the task.
     pub task: Task,
+    /// The column of exposures that counts are proportional to, such as the time or the population that they were counted in.
+    #[serde(default)]
+    pub exposure: Option<String>,
     /// Columns that are neither target nor feature.
     #[serde(default)]
     pub ignore: BTreeSet<String>,
@@ -99,6 +102,7 @@ impl PreprocessorConfig {
         Self {
             target: target.into(),
             task,
+            exposure: None,
             ignore: BTreeSet::new(),
             missing: MissingPolicy::Refuse,
             unseen: UnseenPolicy::Refuse,
@@ -108,6 +112,15 @@ impl PreprocessorConfig {
             rare: any_number(),
             max_categories: max_categories(),
             class_order: Vec::new(),
+        }
+    }
+
+    /// Sets the column of exposures.
+    #[must_use]
+    pub fn with_exposure(self, column: Option<String>) -> Self {
+        Self {
+            exposure: column,
+            ..self
         }
     }
 

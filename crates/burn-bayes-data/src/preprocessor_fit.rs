@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checks::{
-    check_finite, check_kind, check_positive, class_label, count_target, real_target,
+    check_finite, check_kind, check_positive, class_label, count_target, exposure, real_target,
 };
 use crate::dates::{DateOrder, Moment, WEEKDAYS};
 use crate::error::{DataError, Place, listed, shown};
@@ -214,7 +214,9 @@ impl PreprocessorFit {
             for (feature, column) in features.iter_mut().zip(&columns) {
                 let name = &feature.name;
                 let place = || table.place(row).column(name);
-                if column.is_missing(row) {
+                if self.config.exposure.as_ref() == Some(name) {
+                    exposure(column, row, place)?;
+                } else if column.is_missing(row) {
                     match self.config.missing {
                         MissingPolicy::Refuse => return Err(DataError::missing(place())),
                         MissingPolicy::Impute => feature.missing += 1,
@@ -296,6 +298,15 @@ impl PreprocessorFit {
                 missing,
             } = feature;
             let code = match (dates, seen) {
+                (_, Seen::Numbers(spread)) if self.config.exposure.as_ref() == Some(&name) => {
+                    Code::Exposure {
+                        scale: ColumnScale {
+                            centre: spread.mean().ln(),
+                            is_logarithmic: true,
+                            ..ColumnScale::KEPT
+                        },
+                    }
+                }
                 (Some(dates), _) => Code::Date {
                     order: dates.order,
                     days: numbers(&dates.days, &name)?,
@@ -316,7 +327,9 @@ impl PreprocessorFit {
         });
         let mut features = features.collect::<Result<Vec<_>, DataError>>()?;
         features.retain(FeaturePlan::says_something);
-        if features.is_empty() {
+        // The exposure is last.
+        features.sort_by_key(FeaturePlan::is_exposure);
+        if features.iter().all(FeaturePlan::is_exposure) {
             let (place, cure) = (
                 columns.source.clone(),
                 "check that the file is the right one",
@@ -368,10 +381,28 @@ impl Columns {
         }
         let ignored = config.ignore.iter().map(|name| ("ignore", name));
         let target_names = targets.iter().map(|name| ("target", name));
-        for (setting, name) in target_names.chain(ignored) {
+        let exposure = config.exposure.iter().map(|name| ("exposure", name));
+        for (setting, name) in target_names.chain(ignored).chain(exposure) {
             if !names.contains(&name.as_str()) {
                 let expected = format_args!("a column of {}: {}", table.whole(), listed(&names));
                 return Err(DataError::config(setting, shown(name), expected));
+            }
+        }
+        if let Some(name) = &config.exposure {
+            let is_used = targets.contains(name) || config.ignore.contains(name);
+            let problem = match table.column(name)?.kind() {
+                ColumnKind::Category => Some(("of categories", "a column of numbers")),
+                ColumnKind::Number if is_used => {
+                    Some(("a target or an ignored column", "another column"))
+                }
+                ColumnKind::Number if config.task != Task::Counts => {
+                    Some(("without counts", "the task counts, or no exposure"))
+                }
+                ColumnKind::Number => None,
+            };
+            if let Some((found, expected)) = problem {
+                let found = format_args!("{}, {found}", shown(name));
+                return Err(DataError::config("exposure", found, expected));
             }
         }
         let is_feature = |name: &str| {

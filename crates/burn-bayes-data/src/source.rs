@@ -1,4 +1,4 @@
-//! Opens files, with detection of gzip and zstd, and writes files atomically.
+//! Opens files, with detection of gzip, zstd and zip, and writes files atomically.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
@@ -9,6 +9,7 @@ use tempfile::NamedTempFile;
 
 use crate::content::{Content, START};
 use crate::error::{DataError, Place, at_path};
+use crate::zip_archive::{ZIP, only_file};
 use crate::zstd::{Frames, ZSTD};
 
 /// The decompressed bytes of a file.
@@ -31,6 +32,7 @@ pub(crate) enum Packing {
     None,
     Deflate,
     Zstd,
+    Zip,
 }
 
 impl Packing {
@@ -40,6 +42,8 @@ impl Packing {
             Self::Deflate
         } else if start.starts_with(&ZSTD) {
             Self::Zstd
+        } else if start.starts_with(&ZIP) {
+            Self::Zip
         } else {
             Self::None
         }
@@ -49,7 +53,7 @@ impl Packing {
     pub(crate) fn longest_line(self) -> usize {
         match self {
             Self::None => usize::MAX,
-            Self::Deflate | Self::Zstd => 1 << 24,
+            Self::Deflate | Self::Zstd | Self::Zip => 1 << 24,
         }
     }
 }
@@ -91,7 +95,7 @@ pub(crate) fn open(path: &Path) -> Result<(Plain<'static>, String), DataError> {
 }
 
 /// `path`, or `path` with `.gz` appended if only that exists: the file that a reader opens.
-pub(crate) fn present(path: &Path) -> PathBuf {
+pub fn present(path: &Path) -> PathBuf {
     let mut packed = path.as_os_str().to_owned();
     packed.push(".gz");
     let packed = PathBuf::from(packed);
@@ -102,7 +106,7 @@ pub(crate) fn present(path: &Path) -> PathBuf {
     }
 }
 
-/// Decompresses gzip and zstd, detected by their first bytes; other bytes are unchanged.
+/// Decompresses gzip, zstd and zip, detected by their first bytes; other bytes are unchanged.
 ///
 /// # Errors
 /// If it cannot be read, or is known to be something that cannot.
@@ -113,6 +117,7 @@ pub(crate) fn plain<'a>(reader: impl Read + 'a, name: &str) -> Result<Plain<'a>,
         Packing::None => (start, whole),
         Packing::Deflate => peeked(MultiGzDecoder::new(whole), name)?,
         Packing::Zstd => peeked(Frames::new(whole), name)?,
+        Packing::Zip => peeked(Cursor::new(only_file(whole, name)?), name)?,
     };
     Ok(Plain {
         bytes,

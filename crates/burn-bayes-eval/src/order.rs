@@ -48,6 +48,26 @@ pub(crate) fn rank(fraction: f64, rows: usize) -> usize {
     (rank as usize).clamp(1, rows)
 }
 
+/// The smallest score whose weight, with that of all smaller or equal scores, is at least this fraction of all weights
+/// and `further`, the weight of scores that are larger; `None` if no score has it. A fraction within rounding of a sum is
+/// that sum, as in [`rank`].
+pub(crate) fn weighted_quantile(
+    scores: &[f64],
+    weights: &[f64],
+    further: f64,
+    fraction: f64,
+) -> Option<f64> {
+    let needed = fraction * (further + weights.iter().sum::<f64>());
+    let order = ascending(scores);
+    let mut sum = 0.0;
+    let mut groups = tie_groups(&order, scores);
+    let group = groups.find(|rows| {
+        sum += rows.iter().map(|&row| weights[row]).sum::<f64>();
+        needed - sum <= 2.0 * f64::EPSILON * needed
+    })?;
+    Some(scores[group[0]])
+}
+
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

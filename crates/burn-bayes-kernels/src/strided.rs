@@ -280,25 +280,44 @@ pub fn arg_extreme(
     is_largest: bool,
     out: &mut [f32],
 ) {
-    for_runs(lens, source.strides, source.offset, 0, out.len(), |run| {
-        let mut place = run.place as isize;
-        for out in &mut out[run.first..][..run.len] {
-            let mut best = (source.data[(place as usize) + window[0]], 0);
-            for (number, distance) in window.iter().enumerate().skip(1) {
-                let value = source.data[place as usize + distance];
-                let is_better = if is_largest {
-                    value > best.0
+    vectorise(
+        #[inline(always)]
+        || run_extreme(source, lens, window, is_largest, out),
+    );
+}
+
+#[inline(always)]
+fn run_extreme(
+    source: &Strided<'_>,
+    lens: &[usize],
+    window: &[usize],
+    is_largest: bool,
+    out: &mut [f32],
+) {
+    let (mut best, mut values) = ([0.0f32; STRIP], [0.0f32; STRIP]);
+    for (strip, out) in out.chunks_mut(STRIP).enumerate() {
+        let (best, values) = (&mut best[..out.len()], &mut values[..out.len()]);
+        let entries = |distance: usize, values: &mut [f32]| {
+            let offset = source.offset + distance;
+            gather(&Strided { offset, ..*source }, lens, strip * STRIP, values);
+        };
+        entries(window[0], best);
+        out.fill(0.0);
+        for (number, &distance) in window.iter().enumerate().skip(1) {
+            entries(distance, values);
+            for ((out, best), &value) in out.iter_mut().zip(&mut *best).zip(&*values) {
+                let is_beyond = if is_largest {
+                    value > *best
                 } else {
-                    value < best.0
+                    value < *best
                 };
-                if is_better || (value.is_nan() && !best.0.is_nan()) {
-                    best = (value, number);
-                }
+                // Without a branch, which would often be mispredicted.
+                let is_better = is_beyond | (value.is_nan() & !best.is_nan());
+                *best = if is_better { value } else { *best };
+                *out = if is_better { number as f32 } else { *out };
             }
-            *out = best.1 as f32;
-            place += run.stride;
         }
-    });
+    }
 }
 
 /// Where an index leads.

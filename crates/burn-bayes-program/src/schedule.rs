@@ -241,13 +241,16 @@ impl<'a> Scheduler<'a> {
                 is_largest,
             } => {
                 let of = self.materialised(of)?;
-                let axes = loop_order(&content.axes);
+                let order = loop_order(&content.axes);
+                let mut places = [self.place(&of.view, of.node, &order)];
+                let axes = merge(ordered(&content.axes, &order), &mut places);
+                let [of] = places;
                 let instruction = Instruction::Arg {
-                    of: self.place(&of.view, of.node, &axes),
+                    axes,
+                    of,
                     window: window.clone(),
                     is_largest: *is_largest,
                     target: self.new_buffer(node),
-                    axes: ordered(&content.axes, &axes),
                 };
                 self.emit(self.phases[node], instruction);
             }
@@ -257,13 +260,17 @@ impl<'a> Scheduler<'a> {
                 route,
             } => {
                 let (table, index) = (self.materialised(table)?, self.materialised(index)?);
-                let axes = loop_order(&content.axes);
+                let order = loop_order(&content.axes);
+                let places = [&table, &index].map(|of| self.place(&of.view, of.node, &order));
+                let mut places = places;
+                let axes = merge(ordered(&content.axes, &order), &mut places);
+                let [table, index] = places;
                 let instruction = Instruction::Pick {
-                    table: self.place(&table.view, table.node, &axes),
-                    index: self.place(&index.view, index.node, &axes),
+                    axes,
+                    table,
+                    index,
                     route: route.clone(),
                     target: self.new_buffer(node),
-                    axes: ordered(&content.axes, &axes),
                 };
                 self.emit(self.phases[node], instruction);
             }
@@ -474,17 +481,25 @@ impl<'a> Scheduler<'a> {
             } => {
                 let (values, index) = (self.materialised(values)?, self.materialised(index)?);
                 let order = loop_order(axes);
+                let target = Place {
+                    buffer,
+                    offset: part.target.offset,
+                    strides: ordered(&part.target.strides, &order),
+                    is_linear: false,
+                };
+                let mut places = [
+                    self.place(&values.view, values.node, &order),
+                    self.place(&index.view, index.node, &order),
+                    target,
+                ];
+                let axes = merge(ordered(axes, &order), &mut places);
+                let [values, index, target] = places;
                 let instruction = Instruction::AddPicked {
-                    values: self.place(&values.view, values.node, &order),
-                    index: self.place(&index.view, index.node, &order),
+                    axes,
+                    values,
+                    index,
                     route: route.clone(),
-                    target: Place {
-                        buffer,
-                        offset: part.target.offset,
-                        strides: ordered(&part.target.strides, &order),
-                        is_linear: false,
-                    },
-                    axes: ordered(axes, &order),
+                    target,
                 };
                 self.emit(phase, instruction);
                 Ok(())

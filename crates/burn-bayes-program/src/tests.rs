@@ -335,7 +335,7 @@ fn random_chain(seed: u64) -> (Graph, Value, Vec<Value>, Data) {
         };
         let [_, height, width] = [0, 1, 2].map(|axis| x.axes()[axis].len);
         let fixed = Axis::fixed;
-        x = match numbers.below(15) {
+        x = match numbers.below(16) {
             0 => {
                 let inner = [1, 4, 17][numbers.below(3)];
                 let weight = weight(&mut graph, &[width, inner], &mut numbers);
@@ -434,6 +434,16 @@ fn random_chain(seed: u64) -> (Graph, Value, Vec<Value>, Data) {
                     .unwrap()
                     .removed(1)
             }
+            14 => {
+                // Windows that overlap, or leave entries out.
+                let padded = graph.padded(&x, &[(0, 0), (1, 1), (1, 2)]);
+                let step = 1 + numbers.below(3);
+                let rows = padded.windowed(2, [1 + width / step, step], [2, 1 + numbers.below(2)]);
+                let windows = rows.windowed(1, [height, 1], [2, 1]);
+                let is_largest = numbers.below(2) == 0;
+                let [pooled, _] = graph.extreme(&windows, &[2, 4], is_largest);
+                pooled.removed(4).removed(2)
+            }
             _ => {
                 let scale = weight(&mut graph, &[1, 1, 1], &mut numbers);
                 let square = graph
@@ -457,6 +467,45 @@ fn random_programs_are_the_loops() {
         let (graph, loss, weights, data) = random_chain(seed);
         check(graph, &loss, &weights, &data, &format!("seed {seed}"));
     }
+}
+
+#[test]
+fn the_first_of_equal_entries_has_the_gradient() {
+    const LEN: usize = 11;
+    const WINDOWS: [usize; 2] = [5, 2];
+    const ENTRIES: [usize; 2] = [3, 1];
+    let mut graph = Graph::default();
+    let shift = graph.shared(&[LEN]);
+    let x = graph.rows(&[ROWS, Axis::fixed(LEN)]);
+    let sum = Expr::Operand(0) + Expr::Operand(1);
+    let shifted = graph.map(sum, &[x, shift.clone()]).unwrap();
+    let windows = shifted.windowed(1, WINDOWS, ENTRIES);
+    let [largest, index] = graph.extreme(&windows, &[2], true);
+    let seed = graph.filled(largest.axes(), 1.0);
+    let gradient = graph.gradients(&largest, &seed, &[shift])[0].clone();
+    let mut numbers = Numbers(3);
+    // More than a block and a strip, with few different numbers.
+    let count = 600;
+    let values: Vec<f64> = (0..count * LEN).map(|_| numbers.below(3) as f64).collect();
+    let data = Data {
+        shared: vec![vec![0.0; LEN]],
+        rows: vec![values.clone()],
+        count,
+    };
+    let found = run(&graph, &[largest, index, gradient.unwrap()], &data);
+    let (mut at, mut expected) = (0, vec![0.0f32; LEN]);
+    for row in values.chunks_exact(LEN) {
+        for window in 0..WINDOWS[0] {
+            let first = window * WINDOWS[1];
+            let entries = &row[first..first + ENTRIES[0]];
+            let largest = entries.iter().fold(f64::NEG_INFINITY, |a, &b| a.max(b));
+            let index = entries.iter().position(|&entry| entry == largest).unwrap();
+            assert_eq!((found[0][at], found[1][at]), (largest as f32, index as f32));
+            expected[first + index] += 1.0;
+            at += 1;
+        }
+    }
+    assert_eq!(found[2], expected);
 }
 
 #[test]

@@ -32,6 +32,9 @@ pub struct Network {
     /// other targets.
     #[module(skip)]
     offset: f64,
+    /// Whether the last input is added to the outputs: the logarithm of an exposure.
+    #[module(skip)]
+    has_exposure: bool,
     /// The least variance of the noise of every target, if the network predicts the noise; otherwise none.
     #[module(skip)]
     least_variances: Vec<f64>,
@@ -108,15 +111,20 @@ impl Network {
             activation,
             likelihood,
             offset: 0.0,
+            has_exposure: false,
             least_variances: Vec::new(),
             log_spread: 0.0,
         }
     }
 
-    /// The network with an offset of its outputs.
+    /// The network with an offset of its outputs, to which the last input belongs if it is the logarithm of an exposure.
     #[must_use]
-    pub(crate) fn with_offset(self, offset: f64) -> Self {
-        Self { offset, ..self }
+    pub(crate) fn with_offset(self, offset: f64, has_exposure: bool) -> Self {
+        Self {
+            offset,
+            has_exposure,
+            ..self
+        }
     }
 
     /// The network with a floor of the variances that it predicts, one for each target. Where it predicts logarithms of this
@@ -164,6 +172,14 @@ impl Network {
 
     /// The outputs, `[rows, outputs]`; [`Likelihood`] says what they are.
     pub(crate) fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
+        let [_, width] = inputs.dims();
+        let (inputs, exposures) = match self.has_exposure {
+            true => {
+                let exposures = inputs.clone().narrow(1, width - 1, 1);
+                (inputs.narrow(1, 0, width - 1), Some(exposures))
+            }
+            false => (inputs, None),
+        };
         let mut layers = self.layers.iter();
         let first = layers.next().map(|layer| layer.forward(inputs.clone()));
         let outputs = layers.fold(first.unwrap_or(inputs), |values, layer| {
@@ -176,6 +192,10 @@ impl Network {
         let outputs = match self.offset {
             0.0 => outputs,
             offset => outputs + offset,
+        };
+        let outputs = match exposures {
+            None => outputs,
+            Some(logarithms) => outputs + logarithms,
         };
         let outputs = match &self.noise {
             None => outputs,

@@ -107,7 +107,7 @@ impl PlainModels {
         let mut baselines = vec![Baseline {
             model: BaselineModel::Constant,
             name: constant,
-            scores: Some(scored(&self.constant(targets.len()))?),
+            scores: Some(scored(&self.constant(features))?),
             absent: None,
         }];
         for (model, name, fit) in [
@@ -131,8 +131,8 @@ impl PlainModels {
         Ok(baselines)
     }
 
-    /// The constant prediction of this number of rows.
-    pub(crate) fn constant(&self, rows: usize) -> Predictions {
+    /// The constant prediction of these rows.
+    pub(crate) fn constant(&self, rows: &Features) -> Predictions {
         self.constant.predictions(&self.target, rows)
     }
 }
@@ -151,7 +151,7 @@ pub(crate) fn predictions(
     let fit = match model {
         PlainName::Constant => {
             let constant = Constant::of(train)?;
-            let of_rows = |rows: &&Features| constant.predictions(train.target(), rows.rows());
+            let of_rows = |rows: &&Features| constant.predictions(train.target(), rows);
             return Ok(Some(groups.iter().map(of_rows).collect()));
         }
         PlainName::Linear => PlainFit::linear(train, settings)?,

@@ -10,7 +10,30 @@ pub fn command_of(program: &str, arguments: impl IntoIterator<Item = impl AsRef<
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn quoted(word: &str) -> String {
+/// The words of a text that was written for a shell, without their quotes; `None` if a quote is not closed.
+pub fn words_of(text: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            (_, Some(open)) if letter == open => quote = None,
+            ('\'' | '"', None) => {
+                quote = Some(letter);
+                // Quotes with nothing between them are a word.
+                word.get_or_insert_default();
+            }
+            ('\\', None | Some('"')) => word.get_or_insert_default().push(letters.next()?),
+            (_, None) if letter.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_=.,:/+".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.into(),
@@ -28,5 +51,25 @@ mod tests {
         assert_eq!(quoted("my rows.csv"), "'my rows.csv'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn quoted_words_are_read_again() {
+        let words = [
+            "--model=mlp:50,50",
+            "ignore=my rows",
+            "it's",
+            "",
+            "a\\b",
+            "\"a, b\",c",
+        ];
+        let text = words.map(quoted).join("  ");
+        assert_eq!(words_of(&text).unwrap(), words);
+        let text = r#" ignore="my rows" clip=\ 1 "#;
+        assert_eq!(words_of(text).unwrap(), ["ignore=my rows", "clip= 1"]);
+        assert_eq!(words_of("").unwrap(), [""; 0]);
+        for text in ["'open", "\"open'", "end\\"] {
+            assert_eq!(words_of(text), None, "{text}");
+        }
     }
 }

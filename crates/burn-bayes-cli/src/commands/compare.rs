@@ -1,4 +1,4 @@
-//! `compare`: several methods, and plain models, on the same folds of the same rows.
+//! `compare`: several methods and settings, and plain models, on the same folds of the same rows.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use burn_bayes_tabular::settings::{Method, PlainName};
 use clap::Args;
 
 use super::{Fits, JobFlags, OF_ONE_RUN};
-use crate::console::{command_line, print, print_json, warn};
-use crate::settings::{ConfigFlags, choice};
+use crate::console::{busy, command_line, print, print_json, tell, warn};
+use crate::settings::{ConfigFlags, choice, variant};
 
 /// What to compare, and how often.
 #[derive(Debug, Args)]
@@ -28,6 +28,10 @@ pub(crate) struct Arguments {
         default_value = "map,vifa,swag,slang,mclmc"
     )]
     methods: Vec<Method>,
+    /// Settings to compare as well, such as 'model=linear epochs=50', with every method, or with one by method=NAME; may be
+    /// given several times
+    #[arg(long, value_name = "SETTINGS", allow_hyphen_values = true)]
+    variant: Vec<String>,
     /// Plain models to compare with, separated by commas
     #[arg(
         long,
@@ -79,6 +83,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .settings
         .refuse(OF_ONE_RUN.into_iter().chain(REFUSED))?;
     let mut config = arguments.settings.config()?;
+    let variants = arguments.variant.iter().map(|text| variant(text));
+    let variants = variants.collect::<Result<Vec<_>>>()?;
+    // Before the file is read, which may take long.
+    for variant in &variants {
+        variant.of(&config)?;
+    }
     if config.fit.members > 1 {
         warn("single fits are compared: `members` of the configuration is not used");
     }
@@ -86,6 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut runs = Runs::new(
         config,
         &arguments.methods,
+        &variants,
         if arguments.no_plain {
             &[]
         } else {
@@ -99,7 +110,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let config = runs.config();
     let rows = SplitTable::deal(table, &config.data, config.fit.seed)?;
-    super::choose_scale(&rows, runs.config_mut())?;
+    let choices = busy("choosing the scale of the target", || {
+        runs.choose_scales(&rows, threads(None))
+    })?;
+    for (variant, choice) in choices {
+        match variant {
+            Some(variant) => tell(format_args!("chosen for {variant}: {choice}")),
+            None => tell(format_args!("chosen: {choice}")),
+        }
+    }
     let (fits, positive) = runs.of_rows(&rows)?;
     let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.jobs.existing())?;
     let shown = Fits::of("compare", arguments.jobs.resume);

@@ -27,10 +27,10 @@ pub(crate) struct Arguments {
     /// Number of weight draws, not with --conformal [default: as in the fit]
     #[arg(long)]
     draws: Option<usize>,
-    /// Positive class of F1 and --cost, for two classes [default: as in the fit]
+    /// Positive class of F1, and of fp and fn in --cost, for two classes [default: as in the fit]
     #[arg(long, value_name = "CLASS")]
     positive: Option<String>,
-    /// Also score the decisions between two classes by their costs, as fp=1,fn=20,abstain=0.5; see predict --cost
+    /// Also score the decisions by their costs, as fp=1,fn=20,abstain=0.5 for two classes; see predict --cost
     #[arg(long, value_name = "NAME=COST,...")]
     cost: Option<Pairs>,
     /// Also score the rows by the values of these columns, separated by commas: by category, or by quartile of a
@@ -112,16 +112,22 @@ fn show(evaluation: &Evaluation) -> Result<()> {
     if let Some(costs) = &evaluation.costs {
         print_table(&costs.table())?;
     }
-    evaluation.conformal.iter().try_for_each(show_conformal)
+    show_conformal(evaluation.conformal_scores())
 }
 
-/// Prints the coverage of conformal sets or intervals.
-fn show_conformal(scores: &ConformalScores) -> Result<()> {
-    let (level, headline) = (scores.level, scores.headline());
-    print(format_args!("conformal at {level}: {headline}"))?;
-    print(&scores.guarantee)?;
-    scores.tables().iter().try_for_each(print_table)?;
-    print(scores.note())
+/// Prints the coverage of the conformal sets or intervals of each target.
+fn show_conformal(scores: &[ConformalScores]) -> Result<()> {
+    for of_target in scores {
+        let (level, headline) = (of_target.level, of_target.headline());
+        print(format_args!("conformal at {level}: {headline}"))?;
+    }
+    let Some(first) = scores.first() else {
+        return Ok(());
+    };
+    print(&first.guarantee)?;
+    let mut tables = scores.iter().flat_map(ConformalScores::tables);
+    tables.try_for_each(|table| print_table(&table))?;
+    print(first.note())
 }
 
 /// The path of the report in a folder, which is created if needed.

@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Explain(explain::Arguments),
     /// Tune the settings of a method by random search with cross-validation
     Tune(Box<tune::Arguments>),
-    /// Compare methods by cross-validation, with paired tests
+    /// Compare methods and settings by cross-validation, with paired tests
     Compare(Box<compare::Arguments>),
     /// Check the calibration of a method by fits to simulated targets
     Check(Box<check::Arguments>),

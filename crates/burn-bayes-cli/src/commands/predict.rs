@@ -64,14 +64,15 @@ pub(crate) struct Arguments {
     /// Also name the columns of each row that are far from the training rows
     #[arg(long)]
     mark_far: bool,
-    /// Also decide between two classes by the costs of a false positive and a false negative, and perhaps of abstaining,
-    /// as fp=1,fn=20,abstain=0.5
+    /// Also decide by the costs of errors, and perhaps of abstaining: fp=1,fn=20,abstain=0.5 for false positives and false
+    /// negatives of two classes, or TRUE:DECIDED=COST for pairs of any classes, with other=COST for those not named
     #[arg(long, value_name = "NAME=COST,...")]
     cost: Option<Pairs>,
-    /// Positive class of --cost [default: as in the fit]
+    /// Positive class of fp and fn in --cost [default: as in the fit]
     #[arg(long, value_name = "CLASS", requires = "cost")]
     positive: Option<String>,
-    /// Uncertainty score for abstaining [default: entropy for classes, std for numbers]
+    /// Uncertainty score for abstaining, of several targets that of one, as price_std [default: entropy for classes, std
+    /// for numbers]
     #[arg(long)]
     score: Option<String>,
     /// Abstain from (refer) rows whose score is above this threshold

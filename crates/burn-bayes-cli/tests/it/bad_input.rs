@@ -428,7 +428,7 @@ fn runs_that_were_spoilt() {
         ("config.toml", "draws = 20", "draws = 0"),
         ("config.toml", "draws = 20", "draws = 30"),
         ("preprocessor.toml", "centre = ", "centre = 1"),
-        ("model.toml", "format = 4", "format = 7"),
+        ("model.toml", "format = 5", "format = 7"),
         (
             "model.toml",
             "noise_precision = 1.0",
@@ -778,7 +778,7 @@ fn targets_that_do_not_go_together() {
             (
                 fit("--target price,rent --task regression --recalibrate variance"),
                 USAGE,
-                &["--recalibrate:", "the fit has 2"],
+                &["--recalibrate:", "the fit has 2", "one number is that of one target"],
             ),
             (
                 fit("--target price,rent --task regression --positive 1"),
@@ -786,14 +786,14 @@ fn targets_that_do_not_go_together() {
                 &["--positive:", "leave it out"],
             ),
             (
-                "predict done rows.csv --conformal 0.5".into(),
+                "predict done rows.csv --conformal 0.5 --conformal-by rent".into(),
                 USAGE,
-                &["--conformal:", "the fit has 2", "fit each target alone"],
+                &["--conformal-by:", "`rent`, one of several targets", "another column"],
             ),
             (
                 "predict done rows.csv --target-risk 0.1 --tolerance 1".into(),
                 USAGE,
-                &["--target-risk:", "the fit has 2", "--abstain-above"],
+                &["--score:", "several targets", "rent_std"],
             ),
             (
                 "predict done rows.csv --abstain-above 1".into(),
@@ -801,9 +801,9 @@ fn targets_that_do_not_go_together() {
                 &["--score:", "price_std, price_epistemic_std, rent_std"],
             ),
             (
-                "evaluate done rows.csv --by wet".into(),
+                "evaluate done rows.csv --by rent".into(),
                 USAGE,
-                &["--by:", "the fit has 2"],
+                &["--by:", "the target `rent`"],
             ),
             (
                 "compare --data rows.csv --target price,rent --task regression --methods map,vifa --out c --predict rows.csv \

@@ -191,6 +191,16 @@ fn a_method_and_its_settings_are_chosen() {
         assert!(compared.contains(&row), "{compared}");
     }
     assert_eq!(place.read("compared/runs.jsonl").lines().count(), 5 * 5);
+    for name in [
+        "vadam",
+        "vadam, model=linear",
+        "vadam, prior-precision=10",
+        "map",
+        "linear",
+    ] {
+        let row = format!("| {name} | ");
+        assert!(place.read("variants/compare.md").contains(&row), "{name}");
+    }
     // The best of the four that were scored on all folds is first, and `fit` uses it.
     assert_eq!(place.read("tuned/trials.jsonl").lines().count(), 12 + 4 * 4);
     let trials = place.read("tuned/trials.csv");

@@ -21,6 +21,10 @@ burn-bayes predict ensemble new.csv --output disagreements.csv
 burn-bayes evaluate ensemble new.csv
 # ANCHOR_END: ensemble
 
+# ANCHOR: variants
+burn-bayes compare --data known.csv --target ill --task classification --methods vadam --variant model=linear --variant prior-precision=10 --variant method=map --repeats 1 --out variants
+# ANCHOR_END: variants
+
 # ANCHOR: intervals
 burn-bayes data generate gap --rows 150 --seed 1 --output curve.csv
 burn-bayes data generate gap --rows 500 --seed 2 --output new-curve.csv

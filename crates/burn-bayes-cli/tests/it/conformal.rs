@@ -494,10 +494,9 @@ fn errors_of_numbers_above_a_tolerance_are_bounded() {
     );
 }
 
-#[test]
-fn a_level_follows_a_drift() {
+/// Files with rows of one series, whose errors grow from 1 to 5 in 1000 rows, and a fit to the first of them in `run`.
+fn drifting() -> Workplace {
     let place = Workplace::new();
-    // Errors grow from 1 to 5 in 1000 rows.
     let noise = burn_bayes_data::gap_regression(1000, 1.0, 1).unwrap();
     let row = |row: usize| {
         let x = noise.features().row(row)[0];
@@ -513,14 +512,24 @@ fn a_level_follows_a_drift() {
         "fit --data known.csv --target y --task regression --target-scale linear --time t --ignore t \
          --model linear --method exact --out run",
     );
-    let evaluated = |options: &str| {
-        let text = place.output(&format!(
-            "evaluate run new.csv --conformal 0.9 --json {options}"
-        ));
-        serde_json::from_str::<serde_json::Value>(&text).unwrap()["conformal"].clone()
-    };
+    place
+}
+
+/// The coverage of the newest rows at 90 %, by `evaluate`.
+fn drifted(place: &Workplace, options: &str) -> Value {
+    json(
+        place,
+        &format!("evaluate run new.csv --conformal 0.9 {options}"),
+    )["conformal"]
+        .clone()
+}
+
+#[test]
+fn a_level_follows_a_drift() {
+    let place = drifting();
+    let evaluated = |options: &str| drifted(&place, options);
     let (still, following) = (evaluated(""), evaluated("--conformal-recent since.csv"));
-    let coverage = |found: &serde_json::Value| found["coverage"].as_f64().unwrap();
+    let coverage = |found: &Value| found["coverage"].as_f64().unwrap();
     assert!(coverage(&still) < 0.75, "{still}");
     assert!(coverage(&following) > coverage(&still) + 0.1, "{following}");
     let guarantee = following["guarantee"].as_str().unwrap();
@@ -549,4 +558,105 @@ fn a_level_follows_a_drift() {
     let (code, message) =
         place.failure("predict run new.csv --conformal 0.9 --conformal-recent wild.csv");
     assert!(code == 3 && message.contains("fit again"), "{message}");
+}
+
+#[test]
+fn newer_rows_have_larger_weights() {
+    let place = drifting();
+    let coverage = |found: &Value| found["coverage"].as_f64().unwrap();
+    let still = drifted(&place, "");
+    let own = drifted(&place, "--conformal-half-life 20");
+    assert_eq!(own["calibration_rows"], 80);
+    let guarantee = own["guarantee"].as_str().unwrap();
+    for words in [
+        "with a probability of at least 90 %",
+        "halved after 20 rows",
+        "calibrated on 80 held-out rows, which weigh",
+    ] {
+        assert!(guarantee.contains(words), "{words}: {guarantee}");
+    }
+    let since = "--conformal-recent since.csv --conformal-half-life 50";
+    let weighted = drifted(&place, since);
+    assert_eq!(weighted["calibration_rows"], 480);
+    assert!(coverage(&weighted) > coverage(&still) + 0.05, "{weighted}");
+    assert!(coverage(&weighted) > 0.7, "{weighted}");
+    let guarantee = weighted["guarantee"].as_str().unwrap();
+    assert!(
+        guarantee.contains("80 held-out rows and 400 recent ones"),
+        "{guarantee}"
+    );
+    // Weights that hardly differ from 1 are no weights.
+    assert_eq!(
+        drifted(&place, "--conformal-half-life 1e12")["mean_width"],
+        still["mean_width"]
+    );
+    let output = place
+        .burn_bayes(&format!("predict run new.csv --conformal 0.9 {since}"))
+        .output()
+        .unwrap();
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(words.contains("halved after 50 rows"), "{words}");
+    place.output(&format!(
+        "evaluate run new.csv --conformal 0.9 {since} --report page"
+    ));
+    assert!(
+        place
+            .read("page/report.html")
+            .contains("halved after 50 rows")
+    );
+
+    let fit = "fit --data known.csv --target y --task regression --target-scale linear --ignore t --model linear \
+               --method exact";
+    place.output(&format!("{fit} --out random"));
+    place.write("held.csv", &place.read("known.csv"));
+    place.output(&format!(
+        "{fit} --time t --validation-file held.csv --out other"
+    ));
+    for (run, options, code, words) in [
+        (
+            "run",
+            "--conformal-half-life 0",
+            2,
+            ["--conformal-half-life: is 0", "above 0"],
+        ),
+        (
+            "run",
+            "--conformal-half-life -3",
+            2,
+            ["--conformal-half-life: is -3", "above 0"],
+        ),
+        (
+            "run",
+            "--conformal-half-life 2",
+            3,
+            ["too few for the level 0.9", "a half-life of at least 7"],
+        ),
+        (
+            "run",
+            "--conformal-half-life 20 --conformal-by y",
+            2,
+            ["--conformal-half-life", "--conformal-by"],
+        ),
+        (
+            "random",
+            "--conformal-half-life 20",
+            2,
+            ["--conformal-half-life: ", "fit with `--time COLUMN`"],
+        ),
+        (
+            "other",
+            "--conformal-half-life 20",
+            2,
+            ["--conformal-half-life: ", "without `--validation-file`"],
+        ),
+    ] {
+        let (found, message) =
+            place.failure(&format!("predict {run} new.csv --conformal 0.9 {options}"));
+        assert_eq!(found, code, "{message}");
+        for word in words {
+            assert!(message.contains(word), "{word}: {message}");
+        }
+    }
+    let (code, message) = place.failure("predict run new.csv --conformal-half-life 20");
+    assert!(code == 2 && message.contains("--conformal"), "{message}");
 }

@@ -11,18 +11,16 @@ use crate::workplace::Workplace;
 const ROWS: usize = 1000;
 const FIT: &str = "fit --data known.csv --target visits --task counts --model linear --seed 1";
 
-/// Rates e^{1 + x}, x uniform in [−2, 2], and counts drawn from them by inversion; with the mean of −ln p(y) under these
-/// rates.
-fn visits(seed: u64) -> (String, f64) {
-    let mut text = String::from("x,ward,visits\n");
-    let mut cost = 0.0;
-    for (row, (u, v)) in uniforms(ROWS, seed)
+/// Rates e^{1 + x} in an hour, x uniform in [−2, 2], and counts of some hours drawn from them by inversion: rows of x, hours and
+/// count, with the mean of −ln p(count) under these rates.
+fn drawn(seed: u64, hours: impl Fn(usize) -> f64) -> (Vec<(f64, f64, u32)>, f64) {
+    let pairs = uniforms(ROWS, seed)
         .into_iter()
-        .zip(uniforms(ROWS, seed + 1))
-        .enumerate()
-    {
-        let x = 4.0 * u - 2.0;
-        let rate = (1.0 + x).exp();
+        .zip(uniforms(ROWS, seed + 1));
+    let mut cost = 0.0;
+    let rows = pairs.enumerate().map(|(row, (u, v))| {
+        let (x, hours) = (4.0 * u - 2.0, hours(row));
+        let rate = hours * (1.0 + x).exp();
         let (mut count, mut mass) = (0_u32, (-rate).exp());
         let mut below = mass;
         while below < v {
@@ -31,9 +29,30 @@ fn visits(seed: u64) -> (String, f64) {
             below += mass;
         }
         cost -= mass.ln();
+        (x, hours, count)
+    });
+    let rows = rows.collect();
+    (rows, cost / ROWS as f64)
+}
+
+/// Counts of an hour each.
+fn visits(seed: u64) -> (String, f64) {
+    let (rows, cost) = drawn(seed, |_| 1.0);
+    let mut text = String::from("x,ward,visits\n");
+    for (row, (x, _, count)) in rows.into_iter().enumerate() {
         writeln!(text, "{x},{},{count}", row % 2).unwrap();
     }
-    (text, cost / ROWS as f64)
+    (text, cost)
+}
+
+/// Counts of .1 to 10 hours.
+fn visits_in_hours(seed: u64) -> (String, f64) {
+    let (rows, cost) = drawn(seed, |row| 10.0_f64.powf((row % 21) as f64 / 10.0 - 1.0));
+    let mut text = String::from("hours,x,visits\n");
+    for (x, hours, count) in rows {
+        writeln!(text, "{hours},{x},{count}").unwrap();
+    }
+    (text, cost)
 }
 
 fn number(value: &Value) -> f64 {
@@ -176,7 +195,7 @@ fn what_is_no_count_is_refused() {
     for (change, word) in [
         ("--method exact", "--method: "),
         ("--likelihood gaussian", "--likelihood: "),
-        ("--recalibrate variance", "--recalibrate: "),
+        ("--recalibrate variance", "dispersion is learned"),
         ("--task regression --likelihood poisson", "--task counts"),
     ] {
         let fit = FIT.replace(
@@ -191,4 +210,90 @@ fn what_is_no_count_is_refused() {
         assert_eq!(code, 2, "{change}: {message}");
         assert!(message.contains(word), "{change}: {message}");
     }
+}
+
+#[test]
+fn a_mean_is_proportional_to_its_exposure() {
+    let place = Workplace::new();
+    let (known, _) = visits_in_hours(1);
+    let (new, truth) = visits_in_hours(11);
+    place.write("known.csv", &known);
+    place.write("new.csv", &new);
+    place.write("rows.csv", "x,hours\n-1,0.5\n-1,1\n2,1\n2,1000\n");
+    let means = |run: &str| -> Vec<f64> {
+        let found = place.output(&format!("predict {run} rows.csv"));
+        let mean = |line: &str| line.split(',').nth(1).unwrap().parse().unwrap();
+        found.lines().skip(1).map(mean).collect()
+    };
+    // The exposure makes it a task of counts.
+    let fit = FIT.replace("--task counts ", "");
+    place.output(&format!("{fit} --exposure hours --out run"));
+    let scores = json(&place, "evaluate run new.csv --baseline");
+    assert_eq!(scores["task"], "counts");
+    let lost = number(&scores["nll"]["value"]) - truth;
+    assert!(lost.abs() < 0.01, "{lost}");
+    let constant = &scores["baselines"][0]["scores"];
+    // The mean count of an hour is another thing than the mean count.
+    place.output(&format!("{FIT} --ignore hours --out ignored"));
+    let ignored = json(&place, "evaluate ignored new.csv --baseline");
+    let ignored = &ignored["baselines"][0]["scores"];
+    assert!(
+        number(&constant["nll"]) < number(&ignored["nll"]) - 0.5,
+        "{constant} {ignored}"
+    );
+    let found = means("run");
+    assert!((found[1] - 1.0).abs() < 0.2, "{found:?}");
+    assert!((found[1] / found[0] - 2.0).abs() < 1e-5, "{found:?}");
+    assert!((found[3] / found[2] - 1000.0).abs() < 1e-2, "{found:?}");
+    // So it is for a network with hidden layers, of every way to train it.
+    for method in ["vifa", "mclmc", "laplace"] {
+        place.output(&format!(
+            "fit --data known.csv --target visits --exposure hours --model mlp:4 --method {method} --epochs 50 --out {method}"
+        ));
+        let found = means(method);
+        assert!(
+            (found[1] / found[0] - 2.0).abs() < 1e-4,
+            "{method}: {found:?}"
+        );
+    }
+    // Ways to look at it know the column.
+    let found = place.output("predict run --row x=0,hours=2");
+    assert!(found.contains("mean: 5"), "{found}");
+    let found = place.output("explain run new.csv --out page");
+    assert!(found.contains("hours"), "{found}");
+}
+
+#[test]
+fn what_is_no_exposure_is_refused() {
+    let place = Workplace::new();
+    place.write("known.csv", &visits_in_hours(1).0);
+    let fit = "fit --data known.csv --target visits --out run --model linear --epochs 5";
+    for (options, words) in [
+        ("--exposure visits", &["--exposure", "target"][..]),
+        ("--exposure hour", &["--exposure", "`hours`"]),
+        ("--exposure hours --task regression", &["--task counts"]),
+    ] {
+        let (code, message) = place.failure(&format!("{fit} {options}"));
+        assert_eq!(code, 2, "{options}: {message}");
+        for word in words {
+            assert!(message.contains(word), "{options}: {message}");
+        }
+    }
+    for cell in ["0", "-1", ""] {
+        let (known, _) = visits_in_hours(1);
+        place.write("bad.csv", &format!("{known}{cell},0.5,3\n"));
+        let fit = fit.replace("known.csv", "bad.csv");
+        let (code, message) = place.failure(&format!("{fit} --exposure hours --validation 0"));
+        assert_eq!(code, 3, "{cell}: {message}");
+        for word in ["bad.csv", "line 1002", "`hours`", "above 0"] {
+            assert!(message.contains(word), "{cell}: {message}");
+        }
+    }
+    place.output(&format!("{fit} --exposure hours"));
+    let (code, message) = place.failure("predict run --row x=0");
+    assert_eq!(code, 2, "{message}");
+    assert!(
+        message.contains("`hours`") && message.contains("exposure"),
+        "{message}"
+    );
 }

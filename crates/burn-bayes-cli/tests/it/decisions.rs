@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::predict::{column, numbers};
 use crate::workplace::{GAP, MOONS, Workplace};
@@ -273,11 +273,18 @@ fn costs_choose_the_action_that_is_expected_to_cost_least() {
         let mean = |rule: usize| rules[rule]["mean_cost"]["value"].as_f64().unwrap();
         assert!((mean(0) - expected).abs() < 1e-12, "{scores}");
         assert_eq!(rules[0]["abstained"], count("abstain"));
+        assert_eq!(scores["costs"]["classes"], json!(kinds[..2]));
+        assert_eq!(rules[0]["decided"], json!([count("lower"), count("upper")]));
         // Half of the rows are of each class.
-        assert_eq!(rules[2]["rule"], format!("always {negative}"));
-        assert!((mean(2) - 0.5 * false_negative).abs() < 1e-12);
-        assert!((mean(3) - 0.5 * false_positive).abs() < 1e-12);
-        assert!((2..4).all(|rule| mean(0) <= mean(rule)), "{rules:?}");
+        for (rule, class) in [(2, "lower"), (3, "upper")] {
+            assert_eq!(rules[rule]["rule"], format!("always {class}"));
+            let cost_of_error = match class == positive {
+                true => false_positive,
+                false => false_negative,
+            };
+            assert!((mean(rule) - 0.5 * cost_of_error).abs() < 1e-12);
+            assert!(mean(0) <= mean(rule), "{rules:?}");
+        }
     }
     let text = place.output("evaluate run moons.csv --cost fp=1,fn=2 --report page");
     assert!(
@@ -301,6 +308,16 @@ fn costs_without_sense_are_refused() {
         ("--cost fp=1,fn=-2", "at least 0"),
         ("--cost fp=0,fn=0", "above 0"),
         ("--cost fp=1,tp=2", "names `tp`"),
+        (
+            "--cost fp=1,fn=2,lower:upper=1",
+            "names `lower:upper` beside `fp`",
+        ),
+        ("--cost lower:upper=1", "has no cost for `upper:lower`"),
+        ("--cost abstain=1", "has no cost for `lower:upper`"),
+        (
+            "--cost other=1 --positive upper",
+            "--positive: has no effect without the costs fp and fn",
+        ),
         (
             "--cost fp=1,fn=2 --abstain-above 0.5",
             "leave one of them out",
@@ -336,6 +353,162 @@ fn costs_without_sense_are_refused() {
     }
     let (code, message) = place.failure("predict run gap.csv --top 1");
     assert!(code == 2 && message.contains("--top"), "{message}");
+}
+
+/// A folder with `grades.csv`, whose classes overlap.
+fn with_grades() -> Workplace {
+    let place = Workplace::new();
+    let mut text = String::from("x,grade\n");
+    for row in 0..240 {
+        let x = f64::from(row) / 80.0;
+        let noisy = x + f64::from(row * 53 % 41 - 20) / 30.0;
+        let grade = ["low", "middle", "high"][(noisy.max(0.0) as usize).min(2)];
+        writeln!(text, "{x},{grade}").unwrap();
+    }
+    place.write("grades.csv", &text);
+    place
+}
+
+/// The options of a small fit to them.
+const GRADES: &str = "fit --data grades.csv --target grade --task classification --model mlp:8 --method mean-field \
+    --epochs 30 --draws 20";
+
+#[test]
+fn pairs_of_classes_may_have_costs() {
+    let place = with_grades();
+    let truths = column(&place.read("grades.csv"), "grade");
+    let ordinal = "--likelihood ordinal --class-order low,middle,high";
+    for (run, options, classes) in [
+        ("run", "", ["high", "low", "middle"]),
+        ("ordered", ordinal, ["low", "middle", "high"]),
+    ] {
+        place.output(&format!("{GRADES} {options} --out {run}"));
+        for (costs, abstain) in [
+            ("high:low=20,low:high=5,other=2", f64::INFINITY),
+            ("other=2,low:high=5,high:low=20,abstain=0.7", 0.7),
+        ] {
+            let cost = |truth: &str, decided: &str| match (truth, decided) {
+                (_, "abstain") => abstain,
+                (truth, decided) if truth == decided => 0.0,
+                ("high", "low") => 20.0,
+                ("low", "high") => 5.0,
+                _ => 2.0,
+            };
+            let text = place.output(&format!("predict {run} grades.csv --cost {costs}"));
+            let probabilities = classes.map(|class| numbers(&text, &format!("p_{class}")));
+            let decisions = column(&text, "decision");
+            let expected_costs = numbers(&text, "expected_cost");
+            assert_eq!(decisions.len(), truths.len());
+            for (row, decision) in decisions.iter().enumerate() {
+                let expected = |decided: &str| -> f64 {
+                    if decided == "abstain" {
+                        return abstain;
+                    }
+                    let pairs = classes.iter().zip(&probabilities);
+                    pairs.map(|(truth, p)| p[row] * cost(truth, decided)).sum()
+                };
+                let actions = classes.into_iter().chain(["abstain"]);
+                let least = actions.map(expected).fold(f64::INFINITY, f64::min);
+                assert!(
+                    (expected_costs[row] - least).abs() < 1e-9,
+                    "{run}, row {row}"
+                );
+                assert!(
+                    (expected(decision) - least).abs() < 1e-9,
+                    "{run}, row {row}"
+                );
+            }
+            let count = |cells: &[String], kind: &str| {
+                let cells = cells.iter();
+                cells.filter(|cell| *cell == kind).count()
+            };
+            let decided = classes.map(|class| count(&decisions, class));
+            let mut others = decisions.iter();
+            assert!(others.any(|other| *other != decisions[0]), "{decided:?}");
+
+            let scores = place.output(&format!("evaluate {run} grades.csv --cost {costs} --json"));
+            let scores = objects(&scores).remove(0)["costs"].take();
+            assert_eq!(scores["classes"], json!(classes));
+            let mean = |decided: &dyn Fn(usize) -> String| {
+                let costs = (0..truths.len()).map(|row| cost(&truths[row], &decided(row)));
+                costs.sum::<f64>() / truths.len() as f64
+            };
+            let labels = column(&text, "label");
+            let mut expected = vec![
+                (
+                    "least expected cost".to_string(),
+                    mean(&|row| decisions[row].clone()),
+                ),
+                (
+                    "the most probable class".to_string(),
+                    mean(&|row| labels[row].clone()),
+                ),
+            ];
+            expected.extend(
+                classes.map(|class| (format!("always {class}"), mean(&|_| class.to_string()))),
+            );
+            let rules = scores["rules"].as_array().unwrap();
+            assert_eq!(rules.len(), expected.len());
+            for (found, (rule, cost)) in rules.iter().zip(&expected) {
+                assert_eq!(found["rule"], rule.as_str());
+                let mean = found["mean_cost"]["value"].as_f64().unwrap();
+                assert!((mean - cost).abs() < 1e-9, "{run}, {rule}: {mean} {cost}");
+            }
+            assert_eq!(rules[0]["decided"], json!(decided));
+            assert_eq!(rules[0]["abstained"], count(&decisions, "abstain"));
+            assert_eq!(rules[1]["abstained"], 0);
+        }
+    }
+    let text = place.output("evaluate run grades.csv --cost other=1 --report page");
+    for part in ["the most probable class", "always middle", "as middle"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(place.read("page/report.html").contains("as middle"));
+    // If all errors cost the same, the most probable class is decided.
+    let text = place.output("predict run grades.csv --cost other=1");
+    assert_eq!(column(&text, "decision"), column(&text, "label"));
+}
+
+#[test]
+fn costs_of_pairs_without_sense_are_refused() {
+    let place = with_grades();
+    place.output(&format!("{GRADES} --out run"));
+    for (options, expected) in [
+        ("--cost low:high=5", "--cost: has no cost for `high:low`"),
+        ("--cost low:high=5", "or other=1 for all pairs"),
+        ("--cost low:hihg=5,other=1", "did you mean `high`"),
+        (
+            "--cost low:hihg=5,other=1",
+            "classes are `high`, `low`, `middle`",
+        ),
+        (
+            "--cost low=5,other=1",
+            "names `low`, which is no pair of classes",
+        ),
+        ("--cost low:low=5,other=1", "costs nothing to decide `low`"),
+        (
+            "--cost low:high=5,low:high=6,other=1",
+            "`low:high` has two values",
+        ),
+        ("--cost low:high=x,other=1", "has low:high=x"),
+        ("--cost other=-1", "at least 0"),
+        ("--cost other=0", "no cost above 0"),
+        ("--cost fp=1,fn=2", "the target has 3"),
+        ("--cost fp=1,other=1", "the target has 3"),
+        ("--cost other=1 --positive low", "--positive"),
+        ("--cost other=1 --target-risk 0.1", "leave one of them out"),
+    ] {
+        let (code, message) = place.failure(&format!("predict run grades.csv {options}"));
+        assert!(
+            code == 2 && message.contains(expected),
+            "{options}: {message}"
+        );
+    }
+    let (code, message) = place.failure("evaluate run grades.csv --cost low:high=5");
+    assert!(
+        code == 2 && message.contains("has no cost for `high:low`"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -148,6 +148,8 @@ mod needs_numpy {
                 "--task counts --method mclmc --epochs 100",
                 "--task counts --method vifa --epochs 5",
                 "--task counts --method laplace --epochs 5",
+                "--task counts --exposure area --method mclmc --epochs 100",
+                "--task counts --exposure area --method laplace --epochs 5",
             ],
         );
     }

@@ -47,6 +47,24 @@ fn a_search_ends_in_settings_that_fit_takes() {
 }
 
 #[test]
+fn a_search_of_chains_tries_linear_models_and_likelihoods() {
+    let place = Workplace::with_gap();
+    let tune = "tune --data gap.csv --target price --task regression --method mclmc --epochs 60 --trials 8 --folds 2 --json";
+    let outcome = json(&place.output(&format!("{tune} --out found")));
+    let trials = outcome["trials"].as_array().unwrap();
+    let tried = |name: &str| {
+        let values = trials
+            .iter()
+            .map(|trial| trial["settings"][name].to_string());
+        values.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(tried("likelihood").len() > 1, "{:?}", tried("likelihood"));
+    assert!(tried("model").len() > 1, "{:?}", tried("model"));
+    let given = json(&place.output(&format!("{tune} --likelihood gaussian --out given")));
+    assert!(given["trials"][0]["settings"]["likelihood"].is_null());
+}
+
+#[test]
 fn a_search_is_the_same_on_any_number_of_threads_and_after_an_interruption() {
     let place = Workplace::with_gap();
     let one = place.output(&format!("{TUNE} --threads 1 --out one"));
@@ -465,4 +483,145 @@ fn fits_of_a_comparison_give_intervals_of_new_rows() {
     ));
     assert_eq!(code, 2, "{message}");
     assert!(message.contains("predict --conformal"), "{message}");
+}
+
+/// A comparison to which variants are added.
+const VARIED: &str = "compare --data gap.csv --target price --task regression --target-scale linear --methods map --no-plain \
+                      --model mlp:10 --epochs 10 --draws 10 --repeats 1 --folds 3 --json";
+
+/// The arguments of these variants.
+fn variants<'a>(texts: &[&'a str]) -> Vec<&'a str> {
+    texts.iter().flat_map(|text| ["--variant", text]).collect()
+}
+
+#[test]
+fn settings_are_compared_as_variants() {
+    let place = Workplace::with_gap();
+    let compared = |options: &str, texts: &[&str]| {
+        let mut command = place.burn_bayes(&format!("{VARIED} {options}"));
+        let output = command.args(variants(texts)).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{options}: {errors}");
+        json(&String::from_utf8(output.stdout).unwrap())
+    };
+    let texts = [
+        "--model=linear",
+        "likelihood=heteroscedastic  'epochs=20'",
+        "method=vadam target-scale=log",
+    ];
+    let found = compared("--methods map,mean-field --out varied", &texts);
+    let methods = found["methods"].as_array().unwrap();
+    let names: Vec<&str> = methods
+        .iter()
+        .map(|row| row["method"].as_str().unwrap())
+        .collect();
+    let long = "mean-field, likelihood=heteroscedastic epochs=20";
+    let expected = [
+        "map",
+        "mean-field",
+        "map, model=linear",
+        "mean-field, model=linear",
+        "map, likelihood=heteroscedastic epochs=20",
+        long,
+        "vadam, target-scale=log",
+    ];
+    assert_eq!(names, expected);
+    // The scores are those of a comparison that has these settings for all fits.
+    let score = |comparison: &Value, place: usize, score: &str| {
+        let mean = comparison["methods"][place]["scores"][score]["mean"].as_f64();
+        mean.unwrap_or_else(|| panic!("{place}, {score}: {comparison}"))
+    };
+    for (options, place) in [
+        ("--methods map,mean-field --model linear --out one", 2),
+        (
+            "--methods map,mean-field --likelihood heteroscedastic --epochs 20 --out two",
+            4,
+        ),
+        ("--methods vadam,map --target-scale log --out three", 6),
+    ] {
+        let alone = compared(options, &[]);
+        for name in ["nll", "rmse"] {
+            assert_eq!(
+                score(&alone, 0, name),
+                score(&found, place, name),
+                "{options}"
+            );
+        }
+    }
+    let page = place.read("varied/leaderboard.html");
+    for name in expected {
+        assert!(page.contains(&format!(">{name}</th>")), "{name}");
+    }
+    assert!(
+        place
+            .read("varied/compare.md")
+            .contains(&format!("| {long} | "))
+    );
+
+    // Finished fits are used again, and those of other variants are not.
+    let lines = || place.read("varied/runs.jsonl").lines().count();
+    assert_eq!(lines(), 3 * expected.len());
+    let again = "--methods map,mean-field --out varied --resume";
+    assert_eq!(compared(again, &texts)["methods"], found["methods"]);
+    assert_eq!(lines(), 3 * expected.len());
+    compared(again, &["model=mlp:5"]);
+    assert_eq!(lines(), 3 * (expected.len() + 2));
+}
+
+#[test]
+fn fits_of_variants_give_intervals_of_new_rows() {
+    let place = Workplace::new();
+    place.output("data generate gap --rows 90 --seed 1 --output known.csv");
+    place.output("data generate gap --rows 50 --seed 2 --output new.csv");
+    let compare = "compare --data known.csv --target y --task regression --target-scale linear --methods map --no-plain \
+                   --model linear --epochs 5 --folds 3 --repeats 1 --predict new.csv --conformal 0.8 --json --out one";
+    let mut command = place.burn_bayes(compare);
+    let command = command.args(variants(&["no-standardize", "method=exact"]));
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let found = json(&String::from_utf8(output.stdout).unwrap());
+    let names = ["map", "map, no-standardize", "exact"];
+    for (row, name) in names.iter().enumerate() {
+        let intervals = &found["intervals"]["methods"][row];
+        assert_eq!(intervals["method"], *name);
+        assert!(intervals["mean_width"].as_f64() > Some(0.0), "{found}");
+    }
+    assert_eq!(place.read("one/intervals.csv").lines().count(), 1 + 3 * 50);
+}
+
+#[test]
+fn what_is_no_variant_is_refused() {
+    let place = Workplace::with_gap();
+    for (text, parts) in [
+        ("target=x", ["has `target`", "`--target` for all fits"]),
+        ("data=other.csv", ["has `data`", "`--data` for all fits"]),
+        ("validation=0.5", ["has `validation`", "leave it out"]),
+        ("members=3", ["has `members`", "leave it out"]),
+        ("seed=1", ["has `seed`", "`--repeats`"]),
+        ("missing=drop", ["`missing`", "`--missing` for all fits"]),
+        ("modell=linear", ["`modell`", "not an option of `fit`"]),
+        ("model", ["without a value", "`model=VALUE`"]),
+        ("model='linear", ["`model='linear`", "not closed"]),
+        (
+            "likelihood=gauss",
+            ["`likelihood=gauss`", "not one of gaussian"],
+        ),
+        ("epochs=0", ["is `epochs=0`", "`epochs` is 0"]),
+        ("lr=1 learning-rate=2", ["`learning_rate` twice", ""]),
+        ("ignore=y", ["is `ignore=y`", "not a column"]),
+        ("method=vifa rank=32", ["`rank` is 32", "31 weights"]),
+        ("method=map", ["the name `map`", ""]),
+        ("", ["is empty", ""]),
+    ] {
+        let mut command = place.burn_bayes(&format!("{VARIED} --out found"));
+        let output = command.args(variants(&[text])).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}: {message}");
+        assert!(message.contains("--variant: "), "{text}: {message}");
+        for part in parts {
+            assert!(message.contains(part), "{text}: {message}");
+        }
+    }
+    assert!(!place.path("found").exists(), "nothing was begun");
 }

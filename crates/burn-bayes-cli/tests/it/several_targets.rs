@@ -6,6 +6,7 @@ use burn_bayes::eval::uniforms;
 use serde_json::Value;
 
 use crate::evaluate::json;
+use crate::predict::{column, numbers};
 use crate::workplace::Workplace;
 
 const ROWS: usize = 300;
@@ -196,6 +197,163 @@ fn labels_are_fitted_predicted_and_scored() {
         "cold: Calibration",
     ] {
         assert!(report.contains(part), "{part}");
+    }
+}
+
+/// Four standard deviations below 90 %, for 120 held-out rows and 300 new ones.
+const LEAST_COVERAGE: f64 = 0.77;
+
+/// The fraction of rows that are inside.
+fn fraction(inside: impl Iterator<Item = bool>) -> f64 {
+    inside.filter(|inside| *inside).count() as f64 / ROWS as f64
+}
+
+#[test]
+fn every_number_has_intervals_groups_and_a_risk_of_its_own() {
+    let place = place();
+    place.output(&format!("{NUMBERS} --validation 0.4 --keep wet --out run"));
+    let text = place.output("predict run new.csv --conformal 0.9");
+    let header = text.lines().next().unwrap();
+    assert!(
+        header.ends_with("price_lower,price_upper,rent_lower,rent_upper"),
+        "{header}"
+    );
+    let new = place.read("new.csv");
+    let scores = json(&place, "evaluate run new.csv --conformal 0.9 --by wet");
+    let conformal = scores["conformal"].as_array().unwrap();
+    let by = scores["by"].as_array().unwrap();
+    assert_eq!((conformal.len(), by.len()), (2, 2), "{scores}");
+    for (place, target) in ["price", "rent"].into_iter().enumerate() {
+        let truths = numbers(&new, target);
+        let lower = numbers(&text, &format!("{target}_lower"));
+        let upper = numbers(&text, &format!("{target}_upper"));
+        let is_inside = |row: usize| lower[row] <= truths[row] && truths[row] <= upper[row];
+        let coverage = fraction((0..ROWS).map(is_inside));
+        assert!(coverage > LEAST_COVERAGE, "{target}: {coverage}");
+        let found = &conformal[place];
+        assert_eq!(found["target"], target);
+        assert_eq!(found["calibration_rows"], 120);
+        assert!(
+            (number(&found["coverage"]) - coverage).abs() < 1e-12,
+            "{found}"
+        );
+        assert!(number(&found["mean_width"]) > 0.0);
+        let guarantee = found["guarantee"].as_str().unwrap();
+        assert!(
+            guarantee.starts_with("for each target alone"),
+            "{guarantee}"
+        );
+        let groups = &by[place];
+        assert_eq!(
+            (&groups["target"], &groups["column"]),
+            (&target.into(), &"wet".into())
+        );
+        let rows = groups["groups"].as_array().unwrap().iter();
+        let rows: u64 = rows.map(|group| group["rows"].as_u64().unwrap()).sum();
+        assert_eq!(rows as usize, ROWS);
+    }
+    let told = place.output("evaluate run new.csv --conformal 0.9 --by wet --report page");
+    for words in [
+        "conformal at 0.9: price: coverage",
+        "conformal at 0.9: rent: coverage",
+        "by wet, of price:",
+        "by width of the interval, of rent:",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let page = place.read("page/report.html");
+    for words in [
+        "Scores by wet, of price",
+        "Coverage by width of the interval, of rent",
+        "With several tables",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+
+    // The same groups for both targets.
+    let scores = json(
+        &place,
+        "evaluate run new.csv --conformal 0.9 --conformal-by wet",
+    );
+    for found in scores["conformal"].as_array().unwrap() {
+        assert_eq!(found["parts"][1]["by"], "wet", "{found}");
+        let guarantee = found["guarantee"].as_str().unwrap();
+        assert!(
+            guarantee.contains("alone, not for all of a row together, in each group of `wet`"),
+            "{guarantee}"
+        );
+    }
+    let recent = place
+        .burn_bayes("predict run new.csv --conformal 0.9 --conformal-recent new.csv")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&recent.stderr);
+    assert!(
+        recent.status.success() && told.contains("alone") && told.contains("in the long run"),
+        "{told}"
+    );
+
+    let kept = place
+        .burn_bayes("predict run new.csv --target-risk 0.3 --tolerance 0.6 --score rent_std")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&kept.stderr);
+    assert!(
+        kept.status.success() && told.contains("are off by more than 0.6 in `rent`"),
+        "{told}"
+    );
+    let decisions = column(&String::from_utf8(kept.stdout).unwrap(), "decision");
+    assert!(decisions.iter().any(|decision| decision == "keep"));
+}
+
+#[test]
+fn every_label_has_sets_groups_and_a_risk_of_its_own() {
+    let place = place();
+    place.output(&format!("{LABELS} --validation 0.4 --out run"));
+    let text = place.output("predict run new.csv --conformal 0.9");
+    let new = place.read("new.csv");
+    let scores = json(&place, "evaluate run new.csv --conformal 0.9 --by x");
+    for (place, target) in ["wet", "cold"].into_iter().enumerate() {
+        let truths = column(&new, target);
+        let sets = column(&text, &format!("{target}_set"));
+        let pairs = sets.iter().zip(&truths);
+        let is_inside = |(set, truth): (&String, &String)| set.split(';').any(|one| one == truth);
+        let coverage = fraction(pairs.map(is_inside));
+        assert!(coverage > LEAST_COVERAGE, "{target}: {coverage}");
+        let found = &scores["conformal"][place];
+        assert_eq!(found["target"], target);
+        assert!(
+            (number(&found["coverage"]) - coverage).abs() < 1e-12,
+            "{found}"
+        );
+        assert!(number(&found["mean_size"]) < 2.0);
+        let groups = &scores["by"][place];
+        assert_eq!(groups["target"], target);
+        assert_eq!(groups["groups"].as_array().unwrap().len(), 4);
+        assert!(groups["groups"][0]["error_rate"].is_number(), "{groups}");
+    }
+    let output = place
+        .burn_bayes("predict run new.csv --target-risk 0.4 --score wet_least_confidence")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && told.contains("are wrong in `wet`"),
+        "{told}"
+    );
+    for (options, words) in [
+        (
+            "--conformal-by cold",
+            ["--conformal-by: ", "one of several"],
+        ),
+        ("--conformal 1.5", ["--conformal: ", "(0, 1)"]),
+    ] {
+        let (code, message) =
+            place.failure(&format!("predict run new.csv --conformal 0.9 {options}"));
+        assert_eq!(code, 2, "{message}");
+        for word in words {
+            assert!(message.contains(word), "{word}: {message}");
+        }
     }
 }
 

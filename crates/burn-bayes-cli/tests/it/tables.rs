@@ -172,7 +172,7 @@ fn files_that_are_no_text_are_named() {
     for (name, start, what) in [
         #[cfg(not(feature = "parquet"))]
         ("a.parquet", &b"PAR1\x15\x04"[..], "--features parquet"),
-        ("a.xlsx", &b"PK\x03\x04\x14\x00"[..], "a spreadsheet"),
+        ("a.xls", &b"\xd0\xcf\x11\xe0"[..], "a spreadsheet"),
         ("a.json", b"[\n {\"x\": 1}]", "a JSON array"),
     ] {
         std::fs::write(place.path(name), start).unwrap();

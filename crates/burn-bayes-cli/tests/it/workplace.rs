@@ -94,7 +94,14 @@ pub(crate) fn last_of_each(arguments: &str) -> Vec<&str> {
     }
     let is_last = |place: usize| {
         let option = groups[place].first();
-        let lists = ["--by", "--ignore", "--keep", "--row", "--similar-to"];
+        let lists = [
+            "--by",
+            "--ignore",
+            "--keep",
+            "--row",
+            "--similar-to",
+            "--variant",
+        ];
         let is_list = option.is_some_and(|option| lists.contains(option));
         is_list
             || groups[place + 1..]

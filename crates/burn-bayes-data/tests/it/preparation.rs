@@ -255,7 +255,7 @@ fn a_spoilt_preparation_is_refused() {
         .unwrap();
     let good = std::fs::read_to_string(&path).unwrap();
     for (from, to) in [
-        ("format = 4", "format = 5"),
+        ("format = 5", "format = 6"),
         ("spread = 10.0", "spread = 0.0"),
         ("imputed = \"Oslo\"", "imputed = \"Bonn\""),
         ("\"Rome\"", "\"Oslo\""),
@@ -379,6 +379,59 @@ fn columns_of_names_are_to_be_left_out() {
         !message.contains("--ignore") && message.contains("regression"),
         "{message}"
     );
+}
+
+#[test]
+fn an_exposure_is_the_last_feature_and_never_missing() {
+    let config = PreprocessorConfig::new("y", Task::Counts)
+        .with_missing(MissingPolicy::Impute)
+        .with_exposure(Some("hours".into()));
+    let table = read("hours,x,y\n1,1,0\n2,2,3\n6,3,9\n", CsvOptions::default()).unwrap();
+    let preprocessor = Preprocessor::fit(&config, &table, 0..3).unwrap();
+    assert!(preprocessor.has_exposure());
+    assert_eq!(preprocessor.feature_names(), ["x", "logarithm of hours"]);
+    let features = preprocessor.features(&table, 0..3).unwrap();
+    for (row, hours) in [1.0, 2.0, 6.0_f64].into_iter().enumerate() {
+        assert_eq!(features.row(row)[1], hours.ln() - 3.0_f64.ln());
+    }
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("exposure.toml");
+    preprocessor.save(&path).unwrap();
+    assert_eq!(Preprocessor::load(&path).unwrap(), preprocessor);
+
+    for cell in ["", "0", "-3"] {
+        let text = format!("hours,x,y\n1,1,0\n{cell},2,3\n6,3,9\n");
+        let spoilt = read(&text, CsvOptions::default()).unwrap();
+        let in_training = Preprocessor::fit(&config, &spoilt, 0..3).unwrap_err();
+        let in_new_rows = preprocessor.features(&spoilt, 0..3).unwrap_err();
+        for message in [in_training, in_new_rows].map(|error| error.to_string()) {
+            for part in ["line 3", "`hours`", "above 0"] {
+                assert!(message.contains(part), "{cell}: {message}");
+            }
+        }
+    }
+    let wrong = |config: PreprocessorConfig| {
+        let error = Preprocessor::fit(&config, &table, 0..3).unwrap_err();
+        error.to_string()
+    };
+    let counts = || PreprocessorConfig::new("y", Task::Counts);
+    for (config, part) in [
+        (counts().with_exposure(Some("hour".into())), "a column of"),
+        (counts().with_exposure(Some("y".into())), "another column"),
+        (
+            PreprocessorConfig::new("y", Task::Regression).with_exposure(Some("hours".into())),
+            "the task counts",
+        ),
+    ] {
+        let message = wrong(config);
+        assert!(
+            message.contains("`exposure`") && message.contains(part),
+            "{message}"
+        );
+    }
+    let only = read("hours,y\n1,0\n2,3\n", CsvOptions::default()).unwrap();
+    let message = Preprocessor::fit(&config, &only, 0..2).unwrap_err();
+    assert!(message.to_string().contains("no feature"), "{message}");
 }
 
 #[test]

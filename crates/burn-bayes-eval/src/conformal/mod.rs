@@ -15,4 +15,4 @@ pub use mondrian::{GroupCoverage, Mondrian, coverage_by_group, equal_mass_groups
 pub use raps::{ConformalByClass, ConformalRaps, RankPenalty, SetScore};
 pub use residuals::ConformalNormalisedResidual;
 pub use sets::{ConformalAps, ConformalLac, PredictionSets};
-pub use threshold::conformal_threshold;
+pub use threshold::{conformal_threshold, weighted_conformal_threshold};

@@ -15,7 +15,7 @@
 //! References: A. N. Angelopoulos et al., "Uncertainty sets for image classifiers using conformal
 //! prediction" (2021); V. Vovk et al., "Mondrian confidence machine" (2003), for classes.
 
-use crate::conformal::sets::{Calibrated, PredictionSets, ambiguity, mass};
+use crate::conformal::sets::{Calibrated, PredictionSets, ambiguity, mass, ones};
 use crate::conformal::threshold::conformal_threshold;
 use crate::error::{EvalError, Place};
 use crate::order::compare;
@@ -59,8 +59,22 @@ impl ConformalRaps {
         level: f64,
         penalty: RankPenalty,
     ) -> Result<Self, EvalError> {
+        Self::calibrate_weighted(calibration, &ones(calibration), level, penalty)
+    }
+
+    /// The same with a weight for each calibration row, as in
+    /// [`weighted_conformal_threshold`](crate::weighted_conformal_threshold).
+    ///
+    /// # Errors
+    /// As [`calibrate`](Self::calibrate), and a data error if there is not one weight in [0, 1] per row.
+    pub fn calibrate_weighted(
+        calibration: &LabelledProbabilities<'_>,
+        weights: &[f64],
+        level: f64,
+        penalty: RankPenalty,
+    ) -> Result<Self, EvalError> {
         penalty.check()?;
-        let calibrated = Calibrated::new(calibration, level, |row| penalty.scores(row))?;
+        let calibrated = Calibrated::new(calibration, weights, level, |row| penalty.scores(row))?;
         Ok(Self {
             calibrated,
             penalty,

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | ŷ | `predicted`, for example [`GaussianMixture::mean`](crate::GaussianMixture::mean) |
 //! | σ̂ | `spreads`, any positive estimate of the error of a row, for example the root of [`GaussianMixture::variance`](crate::GaussianMixture::variance) |
-//! | q̂ | the threshold of [`conformal_threshold`] |
+//! | q̂ | the threshold of [`conformal_threshold`](crate::conformal_threshold) |
 //!
 //! Uncertain rows have wider intervals; σ̂ only needs to be proportional to the error. With the same
 //! σ̂ for all rows, all intervals have the same width.
@@ -15,8 +15,8 @@
 //! J. Lei et al., "Distribution-free predictive inference for regression" (2018), for the score.
 
 use crate::check;
-use crate::conformal::conformal_threshold;
 use crate::conformal::limits::{outward, rounding};
+use crate::conformal::weighted_conformal_threshold;
 use crate::error::{EvalError, Place};
 use crate::regression::PredictionIntervals;
 
@@ -49,6 +49,27 @@ impl ConformalNormalisedResidual {
         targets: &[f64],
         level: f64,
     ) -> Result<Self, EvalError> {
+        Self::calibrate_weighted(
+            predicted,
+            spreads,
+            targets,
+            &vec![1.0; targets.len()],
+            level,
+        )
+    }
+
+    /// The same with a weight for each row, as in
+    /// [`weighted_conformal_threshold`](crate::weighted_conformal_threshold).
+    ///
+    /// # Errors
+    /// As [`calibrate`](Self::calibrate), and a data error if there is not one weight in [0, 1] per row.
+    pub fn calibrate_weighted(
+        predicted: &[f64],
+        spreads: &[f64],
+        targets: &[f64],
+        weights: &[f64],
+        level: f64,
+    ) -> Result<Self, EvalError> {
         check_spreads(spreads, predicted.len())?;
         check::same_length("targets", targets.len(), predicted.len())?;
         check::finite("predictions", predicted)?;
@@ -57,7 +78,7 @@ impl ConformalNormalisedResidual {
         let scores: Vec<f64> = rows
             .map(|((predicted, spread), target)| (target - predicted).abs() / spread)
             .collect();
-        let threshold = conformal_threshold(&scores, level)?;
+        let threshold = weighted_conformal_threshold(&scores, weights, level)?;
         Ok(Self { threshold })
     }
 

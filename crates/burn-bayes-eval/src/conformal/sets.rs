@@ -8,7 +8,7 @@
 //! | [`ConformalAps`] | π_c | larger for uncertain rows |
 //! | [`ConformalRaps`](crate::ConformalRaps) | π_c + λ·max(0, rank of c − k) | as APS, without the long tails of a noisy model |
 //!
-//! The threshold q̂ is the [`conformal_threshold`] of the scores of the true classes of the
+//! The threshold q̂ is the [`conformal_threshold`](crate::conformal_threshold) of the scores of the true classes of the
 //! calibration rows. A set contains the classes whose score is at most q̂. Empty sets are not
 //! filled, which would only increase the coverage.
 //!
@@ -19,7 +19,7 @@
 //! valid and adaptive coverage" (2020), for APS.
 
 use crate::check;
-use crate::conformal::conformal_threshold;
+use crate::conformal::weighted_conformal_threshold;
 use crate::error::{EvalError, Place};
 use crate::order::{compare, mean};
 use crate::views::ClassProbabilities;
@@ -70,7 +70,20 @@ impl ConformalLac {
         calibration: &LabelledProbabilities<'_>,
         level: f64,
     ) -> Result<Self, EvalError> {
-        Calibrated::new(calibration, level, ambiguity).map(Self)
+        Self::calibrate_weighted(calibration, &ones(calibration), level)
+    }
+
+    /// The same with a weight for each calibration row, as in
+    /// [`weighted_conformal_threshold`](crate::weighted_conformal_threshold).
+    ///
+    /// # Errors
+    /// As [`calibrate`](Self::calibrate), and a data error if there is not one weight in [0, 1] per row.
+    pub fn calibrate_weighted(
+        calibration: &LabelledProbabilities<'_>,
+        weights: &[f64],
+        level: f64,
+    ) -> Result<Self, EvalError> {
+        Calibrated::new(calibration, weights, level, ambiguity).map(Self)
     }
 
     /// The largest 1 − p_c of a class in a set.
@@ -99,7 +112,20 @@ impl ConformalAps {
         calibration: &LabelledProbabilities<'_>,
         level: f64,
     ) -> Result<Self, EvalError> {
-        Calibrated::new(calibration, level, mass).map(Self)
+        Self::calibrate_weighted(calibration, &ones(calibration), level)
+    }
+
+    /// The same with a weight for each calibration row, as in
+    /// [`weighted_conformal_threshold`](crate::weighted_conformal_threshold).
+    ///
+    /// # Errors
+    /// As [`calibrate`](Self::calibrate), and a data error if there is not one weight in [0, 1] per row.
+    pub fn calibrate_weighted(
+        calibration: &LabelledProbabilities<'_>,
+        weights: &[f64],
+        level: f64,
+    ) -> Result<Self, EvalError> {
+        Calibrated::new(calibration, weights, level, mass).map(Self)
     }
 
     /// The largest π_c of a class in a set.
@@ -129,13 +155,14 @@ pub(super) struct Calibrated {
 impl Calibrated {
     pub(super) fn new(
         calibration: &LabelledProbabilities<'_>,
+        weights: &[f64],
         level: f64,
         scores: impl Fn(&[f64]) -> Vec<f64>,
     ) -> Result<Self, EvalError> {
         let rows = calibration.iter();
         let of_truth: Vec<f64> = rows.map(|(row, label)| scores(row)[label]).collect();
         Ok(Self {
-            threshold: conformal_threshold(&of_truth, level)?,
+            threshold: weighted_conformal_threshold(&of_truth, weights, level)?,
             classes: calibration.probabilities().classes(),
         })
     }
@@ -168,6 +195,11 @@ impl Calibrated {
             classes: self.classes,
         })
     }
+}
+
+/// A weight of 1 for each row.
+pub(super) fn ones(calibration: &LabelledProbabilities<'_>) -> Vec<f64> {
+    vec![1.0; calibration.probabilities().rows()]
 }
 
 /// 1 − p_c of every class.
@@ -249,6 +281,22 @@ impl PredictionSets {
             .collect())
     }
 
+    /// The sets with all classes between the first and the last class of each, so that sets of ordered classes are ranges.
+    /// They contain these sets, and cover at least as much.
+    #[must_use]
+    pub fn as_ranges(mut self) -> Self {
+        for set in self.held.chunks_exact_mut(self.classes) {
+            let ends = [
+                set.iter().position(|&held| held),
+                set.iter().rposition(|&held| held),
+            ];
+            if let [Some(first), Some(last)] = ends {
+                set[first..=last].fill(true);
+            }
+        }
+        self
+    }
+
     /// Sets from one flag per row and class.
     pub(super) fn of_flags(held: Vec<bool>, classes: usize) -> Self {
         Self { held, classes }
@@ -319,6 +367,14 @@ mod tests {
             (sets.coverage(&[0, 0]).unwrap(), sets.mean_size()),
             (1.0, 1.0)
         );
+    }
+
+    #[test]
+    fn ranges_fill_the_gaps_of_sets_alone() {
+        let held = [1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0].map(|flag| flag == 1);
+        let ranges = PredictionSets::of_flags(held.to_vec(), 4).as_ranges();
+        let found = [0, 1, 2].map(|row| ranges.classes_of(row));
+        assert_eq!(found, [vec![0, 1, 2], vec![], vec![1, 2]]);
     }
 
     #[test]

@@ -8,7 +8,8 @@ use burn_bayes_eval::{
     PredictionIntervals, QuantileCalibration, RankingTotals, RiskCoverage, RowOutputs, Selection,
     SelectiveBounds, SparsificationError, TargetScale, TargetedCounts, TargetedMixture,
     Temperature, VarianceScaling, ause, conformal_threshold, equal_mass_groups, holm,
-    poisson_deviances, posterior_rank, quantiles, referral_table, rmse, winkler_scores,
+    poisson_deviances, posterior_rank, quantiles, referral_table, rmse,
+    weighted_conformal_threshold, winkler_scores,
 };
 
 const BAD: [f64; 2] = [0.5, f64::NAN];
@@ -109,6 +110,8 @@ fn scores_refuse_it() {
 fn fitted_things_refuse_it() {
     refused("threshold", conformal_threshold(&BAD, 0.5));
     refused("threshold", conformal_threshold(&GOOD, f64::NAN));
+    refused("threshold", weighted_conformal_threshold(&BAD, &GOOD, 0.5));
+    refused("threshold", weighted_conformal_threshold(&GOOD, &BAD, 0.5));
     type Normalised = ConformalNormalisedResidual;
     refused("normalised", Normalised::calibrate(&BAD, &GOOD, &GOOD, 0.5));
     refused("normalised", Normalised::calibrate(&GOOD, &BAD, &GOOD, 0.5));

@@ -1,9 +1,9 @@
-//! Properties of conformal methods, scores of distributions, and curves of selective prediction.
+//! Properties of conformal methods, decisions by costs, scores of distributions, and curves of selective prediction.
 
 use burn_bayes_eval::{
-    ConformalByClass, ConformalCross, ConformalRaps, JointDraws, LabelledProbabilities,
-    PredictionIntervals, RankPenalty, RiskCoverage, SetScore, SparsificationError, ause,
-    coverage_by_group, holm, winkler_scores,
+    Action, ClassProbabilities, ConformalByClass, ConformalCross, ConformalRaps, DecisionCosts,
+    JointDraws, LabelledProbabilities, PredictionIntervals, RankPenalty, RiskCoverage, SetScore,
+    SparsificationError, ause, coverage_by_group, holm, winkler_scores,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -32,6 +32,68 @@ proptest! {
                 prop_assert!(class.coverage <= class.interval.upper);
             }
         }
+    }
+
+    #[test]
+    fn a_decision_has_the_least_mean_of_realised_costs(
+        case in cases(),
+        random in vec(0u8..8, 16),
+        abstention in prop::option::of((0u8..8).prop_map(f64::from)),
+    ) {
+        let classes = case.classes;
+        prop_assume!(classes > 1);
+        // Whole numbers, so that equal expected costs are common; no class is free of costs.
+        let cost = |place: usize| match place / classes == place % classes {
+            true => 0.0,
+            false => f64::from(1 + random[place]),
+        };
+        let matrix: Vec<f64> = (0..classes * classes).map(cost).collect();
+        let mut costs = DecisionCosts::new(&matrix, classes).unwrap();
+        if let Some(cost) = abstention {
+            costs = costs.with_abstention(cost).unwrap();
+        }
+        let average = case.draws().average();
+        let decisions = costs.decisions(&average).unwrap();
+        let of_classes = (0..classes).map(Action::Class);
+        let actions: Vec<Action> = of_classes.chain(abstention.map(|_| Action::Abstain)).collect();
+        for (row, decision) in decisions.iter().enumerate() {
+            // Every class is true once, and has the weight of its probability.
+            let truths: Vec<usize> = (0..classes).collect();
+            let repeated = average.row(row).repeat(classes);
+            let repeated = ClassProbabilities::new(&repeated, classes, classes).unwrap();
+            let labelled = LabelledProbabilities::new(&repeated, &truths).unwrap();
+            let expected: Vec<f64> = actions.iter().map(|&action| {
+                let realised = costs.costs(&vec![action; classes], &labelled).unwrap();
+                realised.iter().zip(average.row(row)).map(|(cost, p)| cost * p).sum()
+            }).collect();
+            let least = expected.iter().copied().fold(f64::INFINITY, f64::min);
+            prop_assert!(close(decision.expected_cost, least));
+            let own = actions.iter().position(|action| *action == decision.action).unwrap();
+            prop_assert!(close(expected[own], least));
+            // The same sums in the same order: of equal ones, the first is taken.
+            prop_assert!(expected[..own].iter().all(|cost| *cost > decision.expected_cost));
+        }
+    }
+
+    #[test]
+    fn two_classes_have_a_threshold(
+        false_positive in 0.01f64..10.0,
+        false_negative in 0.01f64..10.0,
+        positive in 0usize..2,
+        probability in 0.0f64..=1.0,
+    ) {
+        let costs = DecisionCosts::binary(false_positive, false_negative, positive).unwrap();
+        let threshold = false_positive / (false_positive + false_negative);
+        // The expected costs of both classes are equal at the threshold, up to rounding.
+        prop_assume!((probability - threshold).abs() > ROUNDING);
+        let mut row = [1.0 - probability; 2];
+        row[positive] = probability;
+        let table = ClassProbabilities::new(&row, 1, 2).unwrap();
+        let expected = match probability > threshold {
+            true => positive,
+            false => 1 - positive,
+        };
+        prop_assert_eq!(costs.decisions(&table).unwrap()[0].action, Action::Class(expected));
     }
 
     #[test]

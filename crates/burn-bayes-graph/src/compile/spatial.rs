@@ -6,11 +6,11 @@ use super::operations::Values;
 use crate::operation::{Convolution, Operation, Pool};
 
 /// The most numbers in the windows of an example that are copied. Where there are more, a sum over the entries of the
-/// kernel, which reads the windows where they are, is faster.
+/// kernel, which reads the windows where they are, is faster: for at least so many channels in a group, and so many windows.
+/// With fewer, its products are too small.
 const WINDOWS: usize = 1 << 16;
-/// The same for windows with steps, for which there is no such sum. Where there are more, they leave the cache, and
-/// Burn's convolutions are faster.
-const STEPPED_WINDOWS: usize = 1 << 18;
+const CHANNELS: usize = 4;
+const PLACES: usize = 512;
 
 impl Values {
     /// A convolution: every window is a row of a matrix product, or every entry of the kernel gives one.
@@ -22,7 +22,7 @@ impl Values {
         axes: &[Axis],
     ) -> Option<Value> {
         let kernel = self.value(operation, 1)?;
-        let lens: Vec<_> = axes[2..].iter().map(|axis| axis.len).collect();
+        let lens = lens_of(&axes[2..]);
         let product = match options.is_transposed {
             false => self.windows_product(x, &kernel, options, &lens)?,
             true => self.transposed(x, &kernel, options, &lens)?,
@@ -44,13 +44,15 @@ impl Values {
         lens: &[usize],
     ) -> Option<Value> {
         let (rank, groups) = (lens.len(), options.groups);
-        let sizes: Vec<_> = kernel.axes()[2..].iter().map(|axis| axis.len).collect();
+        let sizes = lens_of(&kernel.axes()[2..]);
         let x = self.surrounded(x, &options.padding, 0.0)?;
         let channels = x.axes()[1].len;
         let has_steps = options.stride.iter().any(|&step| step != 1);
         let is_plain = sizes.iter().all(|&size| size == 1) && !has_steps;
-        let numbers: usize = channels * sizes.iter().chain(lens).product::<usize>();
-        if numbers > WINDOWS && !has_steps && !is_plain {
+        let places: usize = lens.iter().product();
+        let numbers = channels * sizes.iter().product::<usize>() * places;
+        let is_large = numbers > WINDOWS && channels / groups >= CHANNELS && places >= PLACES;
+        if is_large && !has_steps && !is_plain {
             return self.shifted_products(&x, kernel, options, lens);
         }
         // [M, C, len…] → [M, C, size…, len…]
@@ -58,9 +60,6 @@ impl Values {
         let order = [0, 1].into_iter().chain((0..rank).map(|axis| 2 * axis + 3));
         let order: Vec<_> = order.chain((0..rank).map(|axis| 2 * axis + 2)).collect();
         let mut patches = windows.permuted(&order);
-        if numbers > STEPPED_WINDOWS && !is_plain {
-            return None;
-        }
         if !is_plain {
             patches = self.graph.copied(patches);
         }
@@ -169,9 +168,10 @@ impl Values {
 
     /// The largest entry or the mean of every window.
     pub(super) fn pooled(&mut self, x: &Value, pool: &Pool, axes: &[Axis]) -> Option<Value> {
-        let lens: Vec<_> = axes[2..].iter().map(|axis| axis.len).collect();
-        let inner: Vec<_> = x.axes()[2..].iter().map(|axis| axis.len).collect();
-        let pool = pool.sized(&inner, &lens)?;
+        let (inner, lens) = (lens_of(&x.axes()[2..]), lens_of(&axes[2..]));
+        let Some(pool) = pool.sized(&inner, &lens) else {
+            return self.means(x, &inner, &lens);
+        };
         let around = if pool.is_largest {
             f32::NEG_INFINITY
         } else {
@@ -192,6 +192,32 @@ impl Values {
         self.graph.map(mean, &[sum, shares])
     }
 
+    /// The means of windows of different lengths: a product with their shares along every spatial axis.
+    fn means(&mut self, x: &Value, inner: &[usize], lens: &[usize]) -> Option<Value> {
+        let mut means = x.clone();
+        for (axis, (&inner, &len)) in inner.iter().zip(lens).enumerate() {
+            let share = |number: usize| {
+                let (window, place) = (number / inner, number % inner);
+                let (start, end) = (window * inner / len, ((window + 1) * inner).div_ceil(len));
+                match (start..end).contains(&place) {
+                    true => 1.0 / (end - start) as f32,
+                    false => 0.0,
+                }
+            };
+            let shares = (0..len * inner).map(share).collect();
+            let shares = self.graph.constant(&[len, inner], shares);
+            let shares = (axis + 1..lens.len()).fold(shares, |shares, _| {
+                let last = shares.axes().len();
+                shares.inserted(last)
+            });
+            let product = self
+                .graph
+                .product(&means.inserted(axis + 2), &shares, &[axis + 3])?;
+            means = product.removed(axis + 3);
+        }
+        Some(means)
+    }
+
     /// The value with a number around its spatial axes; −∞ is no window's largest entry.
     fn surrounded(&mut self, x: &Value, padding: &[(usize, usize)], value: f32) -> Option<Value> {
         if padding.iter().all(|&(before, after)| before + after == 0) {
@@ -200,6 +226,10 @@ impl Values {
         let padding: Vec<_> = [(0, 0); 2].iter().chain(padding).copied().collect();
         self.padded(x, &padding, &Expr::Constant(value))
     }
+}
+
+fn lens_of(axes: &[Axis]) -> Vec<usize> {
+    axes.iter().map(|axis| axis.len).collect()
 }
 
 /// The axes with one of them divided into groups.
@@ -219,7 +249,7 @@ fn windowed(x: Value, lens: &[usize], [steps, sizes, dilations]: [&[usize]; 3]) 
 }
 
 impl Pool {
-    /// The options with sizes and padding for these lengths. `None` for windows that differ, or reach beyond the padding.
+    /// The options with sizes and padding for these lengths. `None` for windows of different lengths.
     fn sized(&self, inner: &[usize], lens: &[usize]) -> Option<Self> {
         let mut sized = self.clone();
         if self.is_adaptive {
@@ -233,27 +263,32 @@ impl Pool {
                 sized.dilation.push(1);
             }
         }
-        let fits = (0..lens.len()).all(|axis| {
+        for axis in 0..lens.len() {
             let reached = (lens[axis] - 1) * sized.stride[axis]
                 + sized.dilation[axis] * (sized.kernel[axis] - 1)
                 + 1;
-            let (before, after) = sized.padding[axis];
-            reached <= inner[axis] + before + after
-        });
-        fits.then_some(sized)
+            let (before, after) = &mut sized.padding[axis];
+            // The last window may end beyond the padding.
+            *after = reached.saturating_sub(inner[axis] + *before).max(*after);
+        }
+        Some(sized)
     }
 
     /// One over the number of entries that each window counts.
     fn shares(&self, inner: &[usize], lens: &[usize]) -> Vec<f32> {
         let count = |axis: usize, window: usize| {
             let start = window * self.stride[axis];
+            // The options have the same padding on both sides.
             let (before, _) = self.padding[axis];
+            let counted = match self.counts_padding {
+                true => 0..before + inner[axis] + before,
+                false => before..before + inner[axis],
+            };
             let entries = (0..self.kernel[axis]).map(|entry| start + entry * self.dilation[axis]);
-            let is_inside = |place: &usize| (before..before + inner[axis]).contains(place);
-            match self.counts_padding {
-                true => self.kernel[axis],
-                false => entries.filter(is_inside).count(),
-            }
+            entries
+                .filter(|place| counted.contains(place))
+                .count()
+                .max(1)
         };
         let mut counts = vec![1];
         for (axis, &len) in lens.iter().enumerate() {

@@ -95,7 +95,7 @@ fn started(
     let likelihood = likelihood(settings, target, noise_precisions);
     let ends = ends(settings, features, target);
     let offset = match target {
-        Target::Counts { mean } => mean.ln(),
+        Target::Counts { mean, .. } => mean.ln(),
         Target::Real(_) | Target::Classes(_) | Target::Several(_) => 0.0,
     };
     let least_variances = match likelihood {
@@ -117,7 +117,7 @@ fn started(
         noise,
         device,
     )
-    .with_offset(offset)
+    .with_offset(offset, target.has_exposure())
     .with_least_variances(least_variances, log_spread)
 }
 
@@ -166,7 +166,7 @@ pub fn weights(settings: &FitSettings, features: usize, target: &Target) -> Resu
 
 fn ends(settings: &FitSettings, features: usize, target: &Target) -> LayerSizes {
     LayerSizes {
-        features,
+        features: features - usize::from(target.has_exposure()),
         outputs: outputs(settings, target),
         biases: !settings.no_intercept,
         noises: match is_noise_a_weight(settings, target) {

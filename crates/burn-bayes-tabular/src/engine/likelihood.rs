@@ -86,6 +86,24 @@ pub(crate) fn is_simple(settings: &FitSettings, target: &Target) -> bool {
     }
 }
 
+/// The likelihoods among which held-out rows may choose: none if one is given, and for classes, whose order is known or not.
+/// Other methods than chains have settings that were tuned for one of them.
+pub(crate) fn likelihoods(settings: &FitSettings, target: &Target) -> Vec<LikelihoodName> {
+    let is_open = settings.likelihood.is_none() && settings.method.is_sampled();
+    if !is_open || matches!(target, Target::Classes(_)) {
+        return Vec::new();
+    }
+    let suits = |&name: &LikelihoodName| {
+        let likelihood = Some(name);
+        let settings = FitSettings {
+            likelihood,
+            ..settings.clone()
+        };
+        check(&settings, target).is_ok()
+    };
+    LikelihoodName::ALL.iter().copied().filter(suits).collect()
+}
+
 /// Fails if the likelihood is one of other targets.
 pub(super) fn check(settings: &FitSettings, target: &Target) -> Result<()> {
     let name = likelihood_name(settings, target);
@@ -209,6 +227,45 @@ mod tests {
 
     /// The noise is small on the left and large on the right.
     #[test]
+    fn a_search_tries_likelihoods_that_suit_the_target() {
+        use LikelihoodName::{Gaussian, Heteroscedastic, Mixture, NegativeBinomial, Poisson};
+        let of = |method, target: &Target| {
+            let settings = FitSettings {
+                method,
+                ..FitSettings::default()
+            };
+            likelihoods(&settings, target)
+        };
+        let number = Target::Real(ColumnScale::KEPT);
+        let logarithm = Target::Real(ColumnScale {
+            is_logarithmic: true,
+            ..ColumnScale::KEPT
+        });
+        let counts = Target::Counts {
+            mean: 1.0,
+            has_exposure: false,
+        };
+        let classes = Target::Classes(["a", "b", "c"].map(String::from).to_vec());
+        for (target, expected) in [
+            (&number, &[Gaussian, Heteroscedastic, Mixture][..]),
+            (&logarithm, &[Gaussian, Heteroscedastic]),
+            (&counts, &[NegativeBinomial, Poisson]),
+            (&classes, &[]),
+        ] {
+            let mut found = of(Method::Mclmc, target);
+            found.sort_by_key(ToString::to_string);
+            assert_eq!(found, expected);
+            assert_eq!(of(Method::Vifa, target), []);
+        }
+        let given = FitSettings {
+            method: Method::Mclmc,
+            likelihood: Some(Gaussian),
+            ..FitSettings::default()
+        };
+        assert_eq!(likelihoods(&given, &number), []);
+    }
+
+    #[test]
     fn a_heteroscedastic_fit_finds_the_noise_of_each_row() {
         let deviation = |input: f64| if input < 0.0 { 0.1 } else { 1.0 };
         let targets = inputs().into_iter().zip(normals(2));
@@ -298,7 +355,15 @@ mod tests {
         let mean = counts.iter().sum::<f64>() / ROWS as f64;
         let fitted = |likelihood| {
             let counts = Targets::Real(counts.clone());
-            let model = fitted_by(Method::Mclmc, counts, Target::Counts { mean }, likelihood);
+            let model = fitted_by(
+                Method::Mclmc,
+                counts,
+                Target::Counts {
+                    mean,
+                    has_exposure: false,
+                },
+                likelihood,
+            );
             let Predictions::Counts(found) = predicted(&model, &inputs()) else {
                 panic!("counts were fitted");
             };

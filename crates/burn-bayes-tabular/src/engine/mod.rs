@@ -39,7 +39,7 @@ pub use cost::{TimeEstimate, memory, time};
 pub use diagnosis::{Diagnosis, diagnose};
 pub use importance::{Importance, ImportanceRatios};
 pub(crate) use laplace::completed;
-pub(crate) use likelihood::{is_simple, likelihood_name};
+pub(crate) use likelihood::{is_simple, likelihood_name, likelihoods};
 pub use method::rank;
 pub use motion::Motion;
 pub(crate) use prior_draw::prior_draw;

@@ -69,9 +69,30 @@ impl ModelChoice {
     /// # Errors
     /// If the rows cannot be prepared.
     pub fn of_scale(rows: &SplitTable, config: &Config, threads: usize) -> Result<Option<Self>> {
-        let mut candidates = candidates(rows, config)?;
-        candidates.retain(|candidate| !candidate.is_linear);
-        Self::of_candidates(&candidates, rows, config, threads)
+        Self::of_candidates(&scales(rows, config)?, rows, config, threads)
+    }
+
+    /// The same for several settings, in their order; the short fits that they share are made once.
+    ///
+    /// # Errors
+    /// If the rows cannot be prepared.
+    pub(crate) fn of_scales<'a>(
+        rows: &SplitTable,
+        configs: impl IntoIterator<Item = &'a Config>,
+        threads: usize,
+    ) -> Result<Vec<Option<Self>>> {
+        let mut made: Vec<(Vec<Config>, Option<Self>)> = Vec::new();
+        let choices = configs.into_iter().map(|config| {
+            let scales = scales(rows, config)?;
+            let fits: Vec<Config> = scales.iter().map(|one| one.config(config)).collect();
+            if let Some((_, choice)) = made.iter().find(|(known, _)| *known == fits) {
+                return Ok(choice.clone());
+            }
+            let choice = Self::of_candidates(&scales, rows, config, threads)?;
+            made.push((fits, choice.clone()));
+            Ok(choice)
+        });
+        choices.collect()
     }
 
     fn of_candidates(
@@ -201,6 +222,13 @@ fn candidates(rows: &SplitTable, config: &Config) -> Result<Vec<Candidate>> {
     Ok(with_scales.collect())
 }
 
+/// The same of the scale only.
+fn scales(rows: &SplitTable, config: &Config) -> Result<Vec<Candidate>> {
+    let mut candidates = candidates(rows, config)?;
+    candidates.retain(|candidate| !candidate.is_linear);
+    Ok(candidates)
+}
+
 /// Whether the logarithm of the target could be predicted.
 fn can_be_logarithmic(rows: &SplitTable, config: &Config) -> Result<bool> {
     let Config { data, fit } = config;
@@ -237,6 +265,14 @@ fn linear() -> NetworkShape {
 }
 
 impl Candidate {
+    /// The settings of its fits, in the place of those that are given.
+    fn config(&self, given: &Config) -> Config {
+        Config {
+            data: self.data(&given.data),
+            fit: self.settings(&given.fit),
+        }
+    }
+
     fn data(&self, data: &DataSettings) -> DataSettings {
         DataSettings {
             target_scale: self.target_scale,
@@ -399,6 +435,17 @@ mod tests {
         let wide = SplitTable::of(table, (0..ROWS).collect(), Vec::new());
         assert_eq!(candidates(&wide, &config("")).unwrap().len(), 2);
         assert_eq!(chosen(&wide, &config("")), None);
+    }
+
+    #[test]
+    fn settings_that_leave_the_same_open_share_a_choice() {
+        let grown = rows(|x, noise| ((2.0 * x).sin() + x + 0.3 * noise).exp());
+        let texts = ["", "learning_rate = 0.1", "noise_precision = 2.0", ""];
+        let configs = texts.map(config);
+        let choices = ModelChoice::of_scales(&grown, &configs, 2).unwrap();
+        let one = ModelChoice::of_scale(&grown, &configs[0], 2).unwrap();
+        assert!(one.is_some());
+        assert_eq!(choices, [one.clone(), one.clone(), None, one]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::error::{Result, TabularError};
 use crate::predict::{
     Abstention, DEVIATIONS, EPISTEMIC, Uncertainty, column_name, threshold_at_risk,
 };
+use crate::rows::Target;
 use crate::run::{Run, RunFolder};
 use crate::settings::refused;
 use crate::text::tick;
@@ -37,21 +38,15 @@ impl PredictionRequest {
         draws: usize,
     ) -> Result<Option<Decision>> {
         let decides = self.abstain_above.is_some() || self.target_risk.is_some();
-        if self.target_risk.is_some() {
-            let cure = "give a threshold with `--abstain-above`, or fit each target alone";
-            run.model.target().expect_one("target-risk", cure)?;
-        }
         if !decides && self.score.is_none() {
             return Ok(None);
         }
-        let ScoreName {
-            name: score,
-            compares_draws,
-        } = self.score(&run.preprocessor)?;
-        if decides && run.model.draws(draws) == 1 && compares_draws {
+        let score = self.score(&run.preprocessor)?;
+        if decides && run.model.draws(draws) == 1 && score.compares_draws {
             let problem = format!(
-                "is `{score}`, which compares weight draws, and there is only one draw; use another \
-                 score"
+                "is `{}`, which compares weight draws, and there is only one draw; use another \
+                 score",
+                score.name()
             );
             return Err(refused("score", problem));
         }
@@ -60,12 +55,12 @@ impl PredictionRequest {
                 Err(refused("abstain-above", "is NaN; it must be a number"))
             }
             (Some(threshold), _) => Ok(Some(Decision {
-                score,
+                score: score.name(),
                 threshold,
                 promise: None,
                 guarantee: None,
             })),
-            (None, Some(risk)) => self.promised(folder, run, score, risk).map(Some),
+            (None, Some(risk)) => self.promised(folder, run, &score, risk).map(Some),
             (None, None) => Err(refused(
                 "score",
                 "has no effect without `--abstain-above` or `--target-risk`",
@@ -78,15 +73,21 @@ impl PredictionRequest {
         &self,
         folder: &RunFolder,
         run: &Run,
-        score: String,
+        score: &ScoreName<'_>,
         risk: f64,
     ) -> Result<Decision> {
         expect_share("target-risk", risk)?;
         expect_share("confidence", self.confidence)?;
         let known = Uncertainty::ALL
             .into_iter()
-            .find(|known| known.name() == score);
-        let abstention = match (run.preprocessor.classes(), known, self.tolerance) {
+            .find(|known| known.name() == score.column);
+        let mut targets = run.model.target().of_targets().into_iter();
+        let target = targets.find(|(name, _)| *name == score.target);
+        let classes = match target {
+            Some((_, Target::Classes(classes))) => Some(classes),
+            _ => None,
+        };
+        let abstention = match (classes, known, self.tolerance) {
             (Some(_), _, Some(_)) => {
                 let problem = "is for regression, and the run predicts classes; leave it out";
                 return Err(refused("tolerance", problem));
@@ -96,7 +97,10 @@ impl PredictionRequest {
                 classes: classes.len(),
             },
             (Some(_), None, None) => {
-                return Err(TabularError::Usage(format!("`{score}` is not a score")));
+                return Err(TabularError::Usage(format!(
+                    "`{}` is not a score",
+                    score.name()
+                )));
             }
             (None, _, None) => {
                 let problem = "needs `--tolerance` for a regression: the largest absolute error that is not wrong, in \
@@ -109,26 +113,28 @@ impl PredictionRequest {
                     return Err(refused("tolerance", problem));
                 }
                 Abstention::Number {
-                    score: &score,
+                    score: score.column,
                     tolerance,
                 }
             }
         };
         let otherwise = ", or give a threshold with `--abstain-above`";
         let rows = run.calibration_file(folder, "target-risk", self.draws, otherwise)?;
-        let point = threshold_at_risk(&rows, abstention, risk, self.confidence)?;
+        let point = threshold_at_risk(&rows, score.target, abstention, risk, self.confidence)?;
         let wrong = match self.tolerance {
             Some(tolerance) => format!("are off by more than {tolerance}"),
             None => "are wrong".into(),
         };
+        let target = score.target.map(|target| format!(" in `{target}`"));
         let guarantee = format!(
-            "of the rows that are kept, at most {} % {wrong}, with a confidence of {} %, if new rows come from the same \
+            "of the rows that are kept, at most {} % {wrong}{}, with a confidence of {} %, if new rows come from the same \
              distribution as the training file",
             tick(100.0 * risk),
+            target.unwrap_or_default(),
             tick(100.0 * self.confidence)
         );
         Ok(Decision {
-            score,
+            score: score.name(),
             threshold: point.threshold,
             promise: Some(point),
             guarantee: Some(guarantee),
@@ -136,14 +142,14 @@ impl PredictionRequest {
     }
 
     /// The score, by default the first one of a single target.
-    fn score(&self, preprocessor: &Preprocessor) -> Result<ScoreName> {
+    fn score<'a>(&self, preprocessor: &'a Preprocessor) -> Result<ScoreName<'a>> {
         let of_classes = || {
             let scores = Uncertainty::ALL.into_iter();
             scores
                 .map(|score| (score.name(), score.needs_draws()))
                 .collect()
         };
-        let of_task: Vec<(&str, bool)> = match preprocessor.task() {
+        let of_task: Vec<(&'static str, bool)> = match preprocessor.task() {
             Task::Classification | Task::Multilabel => of_classes(),
             Task::Regression | Task::Counts => {
                 DEVIATIONS.map(|score| (score, score == EPISTEMIC)).into()
@@ -154,31 +160,41 @@ impl PredictionRequest {
             let target = is_several.then_some(target);
             of_task
                 .iter()
-                .map(move |&(name, compares_draws)| ScoreName {
-                    name: column_name(target, name),
+                .map(move |&(column, compares_draws)| ScoreName {
+                    target,
+                    column,
                     compares_draws,
                 })
         };
-        let scores: Vec<ScoreName> = preprocessor.target_names().flat_map(of_target).collect();
-        let known = scores.iter().map(|score| score.name.as_str());
-        let known = known.collect::<Vec<_>>().join(", ");
+        let scores: Vec<ScoreName<'_>> = preprocessor.target_names().flat_map(of_target).collect();
+        let known: Vec<String> = scores.iter().map(ScoreName::name).collect();
+        let known = known.join(", ");
         let name = match &self.score {
             None if is_several => {
                 let problem =
                     format!("is not given, and the fit has several targets; use one of {known}");
                 return Err(refused("score", problem));
             }
-            None => scores[0].name.clone(),
+            None => scores[0].name(),
             Some(name) => name.clone(),
         };
-        let found = scores.into_iter().find(|score| score.name == name);
+        let found = scores.into_iter().find(|score| score.name() == name);
         found.ok_or_else(|| refused("score", format!("is `{name}`; use one of {known}")))
     }
 }
 
 /// An uncertainty score.
-struct ScoreName {
-    /// Its column among the predictions.
-    name: String,
+struct ScoreName<'a> {
+    /// The target that it is of, if there are several.
+    target: Option<&'a str>,
+    /// Its column among the predictions of the target.
+    column: &'static str,
     compares_draws: bool,
+}
+
+impl ScoreName<'_> {
+    /// Its column among the predictions.
+    fn name(&self) -> String {
+        column_name(self.target, self.column)
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{Column, ColumnKind, CsvReader, Dataset, FarValues, Table, Targets};
+use burn_bayes_data::{ColumnKind, CsvReader, Dataset, FarValues, OneOrSeveral, Table, Targets};
 use serde::Serialize;
 
 use crate::distinct::distinct;
 use crate::error::Result;
 use crate::groups::Groups;
-use crate::predict::{Conformal, ConformalRequest, CostRule, Known, Predictions};
+use crate::predict::{ConformalRequest, ConformalTargets, CostRule, Known, Predictions};
 use crate::report::{FurtherScores, ScoredRows};
 use crate::rows::{RowInputs, not_a_column, repeated, rows_with_targets, true_targets};
 use crate::run::{Run, RunFolder, RunReport};
@@ -22,8 +22,6 @@ pub struct KnownRows {
     pub(super) dataset: Dataset,
     groups: Vec<Groups>,
     pub(super) inputs: RowInputs,
-    /// The column of the first target.
-    pub(super) target: Column,
     /// The cells of the column that groups the rows of conformal sets or intervals; empty without one.
     conformal_cells: Vec<String>,
     /// Number of rows left out because of missing values.
@@ -38,15 +36,15 @@ pub struct Evaluation {
     /// Every score.
     #[serde(flatten)]
     pub scores: Scores,
-    /// The scores by the values of each column that was asked for.
+    /// The scores by the values of each column that was asked for, of each target.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by: Vec<ScoresByGroup>,
     /// The scores of plain models, if they were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub baselines: Vec<Baseline>,
-    /// The coverage of conformal sets or intervals, if a level was given.
+    /// The coverage of the conformal sets or intervals of each target, if a level was given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub conformal: Option<ConformalScores>,
+    pub conformal: Option<OneOrSeveral<ConformalScores>>,
     /// What decisions cost, if costs were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs: Option<CostScores>,
@@ -98,9 +96,6 @@ impl KnownRows {
                 let cell = |&row: &usize| table.text(name, row).unwrap_or_default().to_string();
                 rows.iter().map(cell).collect()
             }),
-            target: table
-                .column(run.preprocessor.targets()[0].name())?
-                .select(&rows),
             inputs: RowInputs::of(&run.preprocessor, &table, rows)?,
         })
     }
@@ -118,11 +113,12 @@ impl KnownRows {
         let targets = true_targets(&self.dataset, run.model.target());
         let predictions = run.predict(self.dataset.features(), draws)?;
         let by = self.groups.iter();
-        let by = by.map(|groups| ScoresByGroup::of(groups, &predictions, &targets));
+        let by = by.map(|groups| ScoresByGroup::of_targets(groups, &predictions, &targets));
+        let by: Vec<_> = by.collect::<Result<_>>()?;
         let intervals = Intervals::Bootstrapped;
         Ok(Evaluation {
             scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
-            by: by.collect::<Result<_>>()?,
+            by: by.into_iter().flatten().collect(),
             baselines: Vec::new(),
             conformal: None,
             costs: None,
@@ -144,12 +140,12 @@ pub(super) fn conformal(
     request: &ConformalRequest,
     draws: Option<usize>,
     format: FileFormat,
-) -> Result<Conformal> {
+) -> Result<ConformalTargets> {
     let recent = |path: &PathBuf| {
         let rows = KnownRows::read(run, path, format, &[], None)?;
         let targets = true_targets(&rows.dataset, run.model.target());
         let predictions = run.predict(rows.dataset.features(), run.draws(None)?)?;
-        Known::of(&predictions, &targets)
+        Known::of_targets(&predictions, &targets)
     };
     let recent = request.recent.as_ref().map(recent).transpose()?;
     run.conformal(folder, request, draws, recent)
@@ -180,12 +176,8 @@ fn table(
     by: &[String],
     kept: Option<&str>,
 ) -> Result<(Table, Vec<String>)> {
-    if !by.is_empty() {
-        let cure = "leave it out, or fit each target alone";
-        run.model.target().expect_one("by", cure)?;
-    }
-    let target = run.preprocessor.targets()[0].name();
-    if by.iter().any(|name| name == target) {
+    let mut targets = run.preprocessor.target_names();
+    if let Some(target) = targets.find(|target| by.iter().any(|name| name == target)) {
         let problem = format!(
             "names the target `{target}`, and no model is calibrated within the rows of one outcome; name another \
              column"
@@ -269,12 +261,23 @@ impl Evaluation {
             let place = rows.inputs.places.get(row).map_or(row, |place| *place);
             (place + 1, cell.as_str())
         }))?;
-        let scores =
-            ConformalScores::of(&conformal, of_rows.as_deref(), predictions, targets, groups)?;
+        let scores = ConformalScores::of_targets(
+            &conformal,
+            of_rows.as_deref(),
+            predictions,
+            targets,
+            groups,
+        )?;
         Ok(Self {
-            conformal: Some(scores),
+            conformal: Some(scores.into()),
             ..self
         })
+    }
+
+    /// The coverage of the conformal sets or intervals of each target; none if no level was given.
+    pub fn conformal_scores(&self) -> &[ConformalScores] {
+        let scores = self.conformal.as_ref();
+        scores.map_or(&[], OneOrSeveral::as_slice)
     }
 
     /// With the costs of decisions.
@@ -308,7 +311,7 @@ impl Evaluation {
                 further: FurtherScores {
                     baselines: &self.baselines,
                     by: &self.by,
-                    conformal: self.conformal.as_ref(),
+                    conformal: self.conformal_scores(),
                     costs: self.costs.as_ref(),
                 },
             }),

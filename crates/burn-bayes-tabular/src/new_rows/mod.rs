@@ -13,7 +13,7 @@ use burn_bayes_data::{BadRows, CsvOptions, CsvReader, FarValues, Table, Task};
 
 use crate::distinct::distinct;
 use crate::error::Result;
-use crate::predict::{Conformal, ConformalRequest, CostRule, PredictionTable, SampleTable};
+use crate::predict::{ConformalRequest, ConformalTargets, CostRule, PredictionTable, SampleTable};
 use crate::rows::Target;
 use crate::run::{Run, RunFolder};
 use crate::settings::{FileFormat, Pairs, refused};
@@ -55,9 +55,9 @@ pub struct PredictionRequest {
     pub confidence: f64,
     /// Also predict sets or intervals with a coverage guarantee.
     pub conformal: Option<ConformalRequest>,
-    /// Also decide between two classes by these costs; see [`CostRule::of`].
+    /// Also decide between classes by these costs; see [`CostRule::of`].
     pub cost: Option<Pairs>,
-    /// The positive class of the costs; by default that of the fit.
+    /// The positive class of the costs of two classes; by default that of the fit.
     pub positive: Option<String>,
     /// Also predict this number of most probable classes.
     pub top: Option<usize>,
@@ -79,7 +79,7 @@ pub struct RowPredictor<'a> {
     /// The decision rule, if there is one.
     pub decision: Option<Decision>,
     /// The prediction sets or intervals, if they were requested.
-    pub conformal: Option<Conformal>,
+    pub conformal: Option<ConformalTargets>,
     costs: Option<CostRule>,
     kept: Vec<String>,
 }
@@ -127,7 +127,7 @@ impl<'a> RowPredictor<'a> {
     fn options(&self) -> CsvOptions {
         let options = self.request.file.csv_options(&self.run.config.data);
         let mut options = self.run.preprocessor.csv_options(options);
-        let grouped = self.conformal.as_ref().and_then(Conformal::groups);
+        let grouped = self.conformal.as_ref().and_then(ConformalTargets::groups);
         let grouped = grouped.map(|groups| groups.by.clone());
         // Bad rows are marked by the reader; with `BadRowsName::Refuse`, `NewRows` refuses them.
         options = options
@@ -310,8 +310,12 @@ impl PredictionRequest {
         };
         if self.abstain_above.is_some() || self.target_risk.is_some() {
             let problem = "decides about every row, as do `--abstain-above` and `--target-risk`; leave one of them out, or \
-                           abstain at a cost, as in fp=1,fn=20,abstain=0.5";
+                           abstain at a cost, with abstain=0.5";
             return Err(refused("cost", problem));
+        }
+        if self.positive.is_some() && !CostRule::has_positive(cost) {
+            let problem = "has no effect without the costs fp and fn; leave it out";
+            return Err(refused("positive", problem));
         }
         let positive = self.positive.as_ref();
         let positive = positive.or(run.config.data.positive.as_ref());

@@ -97,11 +97,11 @@ impl SimilarRequest {
             .map(|(&row, prediction)| ExplainedRow {
                 row: rows.inputs.places[row] + 1,
                 prediction,
-                target: rows.target.label(row),
+                target: rows.inputs.target.label(row),
                 cells: cells(&rows.inputs, columns, row),
                 similar: Vec::new(),
             });
-        let name = rows.target.name();
+        let name = rows.inputs.target.name();
         let column = |&column: &usize| rows.inputs.columns[column].name().to_string();
         let mut found = SimilarRows {
             target: name.into(),
@@ -177,7 +177,7 @@ impl SimilarRequest {
             let similar = similar.into_iter().map(|(row, correlation)| SimilarRow {
                 row: number(row),
                 correlation,
-                target: training.target.label(row),
+                target: training.inputs.target.label(row),
                 cells: cells(&training.inputs, columns, row),
             });
             one.similar = similar.collect();

@@ -7,33 +7,25 @@
 //!
 //! over the held-out rows and the new row, if these are exchangeable: drawn from one distribution, and none of them
 //! used by the fit. With a threshold for each group of rows, or for each true class, this holds in every group or class
-//! (Mondrian conformal prediction); a group needs as many held-out rows as all rows do otherwise. The tests in
-//! `guarantees.rs` simulate what is promised.
+//! (Mondrian conformal prediction); a group needs as many held-out rows as all rows do otherwise. If new rows drift away
+//! from the held-out ones, either the level follows the rows since the fit, or older rows weigh less than newer ones. The
+//! tests in `guarantees.rs` simulate what is promised. Each of several targets has thresholds of its own, at the level for
+//! this target alone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use burn_bayes::eval::{
-    AdaptiveLevel, Bounded, ClassProbabilities, ConformalAps, ConformalByClass, ConformalLac,
-    ConformalNormalisedResidual, ConformalRaps, EvalError, LabelledProbabilities, Mondrian,
-    PredictionIntervals, PredictionSets, RankPenalty, SetScore,
+    Bounded, ConformalByClass, EvalError, Mondrian, PredictionIntervals, PredictionSets,
 };
-use burn_bayes_data::Targets;
 
-use super::held_out::HeldOutTable;
-use super::table::DEVIATIONS;
-use super::{ClassPredictions, MEAN, Moments, Predictions, TARGET, mismatched, probability_column};
+use super::known::{Known, Rule, pick, rows_needed, shortest_half_life, weights, window};
+use super::{ClassPredictions, Moments};
 use crate::error::{Result, TabularError};
 use crate::groups::{CellGroups, GroupRule, shown};
 use crate::rows::Target;
 use crate::settings::{choices, refused};
-use crate::text::tick;
-
-/// The penalty of RAPS: on every class beyond the most probable one.
-const PENALTY: RankPenalty = RankPenalty {
-    weight: 0.1,
-    free_classes: 1,
-};
+use crate::text::{number, tick};
 
 choices! {
     /// How prediction sets are made.
@@ -56,27 +48,42 @@ pub struct ConformalRequest {
     pub set_method: Option<SetMethod>,
     /// The column whose groups each have the level, or the target, whose classes have it; `None` for all rows together.
     pub by: Option<String>,
-    /// A file of rows that came after those of the fit, whose targets are known: the level follows them.
+    /// A file of rows that came after those of the fit, whose targets are known: the level follows them, or with a
+    /// half-life they have weights too.
     pub recent: Option<PathBuf>,
+    /// The number of rows after which the weight of a known row is halved; `None` for equal weights.
+    pub half_life: Option<f64>,
 }
 
-/// The columns of a run that are copied into the predictions of the held-out rows.
+/// The columns of the predictions of the held-out rows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KeptColumns<'a> {
-    /// How each is divided into groups, from the training rows.
+pub(crate) struct HeldOutColumns<'a> {
+    /// The name of the target, with which its columns begin, if there are several.
+    pub(crate) target: Option<&'a str>,
+    /// How each column that is copied is divided into groups, from the training rows.
     pub(crate) rules: &'a BTreeMap<String, GroupRule>,
     /// The cells that count as missing.
     pub(crate) missing: &'a [String],
 }
 
-/// Prediction sets or intervals with a coverage guarantee.
+/// Prediction sets or intervals of a target, with a coverage guarantee.
 #[derive(Clone, Debug)]
-pub struct Conformal {
+pub(crate) struct Conformal {
     level: f64,
     rows: usize,
     rules: Rules,
-    /// How the level followed the rows; `None` if there were no recent ones.
-    followed: Option<Followed>,
+    drift: Option<Drift>,
+    /// Whether the classes are ordered, so that sets are ranges.
+    is_ordered: bool,
+}
+
+/// What is done about new rows that drift away from the held-out ones.
+#[derive(Clone, Copy, Debug)]
+enum Drift {
+    /// The level followed the recent rows.
+    Followed(Followed),
+    /// Older rows weigh less.
+    Weighted(Weighted),
 }
 
 /// How a level followed rows in time.
@@ -89,25 +96,21 @@ struct Followed {
     coverage: f64,
 }
 
+/// The weights of known rows.
+#[derive(Clone, Copy, Debug)]
+struct Weighted {
+    half_life: f64,
+    /// The number of recent rows, which are the last ones.
+    recent: usize,
+    /// The sum of all weights.
+    weight: f64,
+}
+
 #[derive(Clone, Debug)]
 enum Rules {
     Together(Rule),
     ByGroup(CellGroups, Mondrian<Rule>),
     ByClass(ConformalByClass),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Rule {
-    Lac(ConformalLac),
-    Aps(ConformalAps),
-    Raps(ConformalRaps),
-    Intervals(ConformalNormalisedResidual),
-}
-
-/// The predictions and targets of the held-out rows.
-pub(crate) enum Known {
-    Classes(ClassProbabilities<'static>, Vec<usize>),
-    Numbers([Vec<f64>; 3]),
 }
 
 impl ConformalRequest {
@@ -118,12 +121,35 @@ impl ConformalRequest {
             let problem = format!("is {level}; it must be in (0, 1), such as 0.9");
             return Err(refused("conformal", problem));
         }
-        target.expect_one("conformal", "leave it out, or fit each target alone")?;
-        if self.recent.is_some() && self.by.is_some() {
+        let of_drift = [
+            ("conformal-recent", self.recent.is_some()),
+            (HALF_LIFE, self.half_life.is_some()),
+        ];
+        if let (Some((option, _)), Some(_)) = (of_drift.iter().find(|(_, given)| *given), &self.by)
+        {
             let problem = "is for all rows together; leave it out, or `--conformal-by`";
-            return Err(refused("conformal-recent", problem));
+            return Err(refused(option, problem));
         }
-        let is_number = matches!(target, Target::Real(_) | Target::Counts { .. });
+        if let Some(half_life) = self
+            .half_life
+            .filter(|rows| !(*rows > 0.0 && rows.is_finite()))
+        {
+            let problem = format!("is {half_life}; it must be a finite number of rows above 0");
+            return Err(refused(HALF_LIFE, problem));
+        }
+        let is_number = matches!(target.first(), Target::Real(_) | Target::Counts { .. });
+        let mut names = target.of_targets().into_iter();
+        if let Some(by) = self
+            .by
+            .as_deref()
+            .filter(|by| names.any(|(of, _)| of == Some(by)))
+        {
+            let problem = format!(
+                "names `{by}`, one of several targets, whose sets and intervals have one threshold each; name another \
+                 column, or fit `{by}` alone"
+            );
+            return Err(refused(BY, problem));
+        }
         if is_number && self.set_method.is_some() {
             return Err(refused(
                 "conformal-sets",
@@ -142,6 +168,8 @@ impl ConformalRequest {
 
 /// The option that names the groups.
 const BY: &str = "conformal-by";
+/// The option of weights.
+pub(crate) const HALF_LIFE: &str = "conformal-half-life";
 
 impl Conformal {
     /// Calibrates on the file with the predictions of the held-out rows, and on `recent` ones; `name` is the column of the
@@ -154,13 +182,17 @@ impl Conformal {
         target: &Target,
         name: &str,
         request: &ConformalRequest,
-        columns: &KeptColumns<'_>,
+        columns: &HeldOutColumns<'_>,
         recent: Option<Known>,
     ) -> Result<Self> {
         let by = request.by.as_deref().filter(|&by| by != name);
-        let (known, table) = Known::read(path, target, by)?;
-        if let Some(recent) = recent {
-            return Self::after(known, recent, target, request, path);
+        let (known, table) = Known::read(path, target, columns.target, by)?;
+        match (request.half_life, recent) {
+            (Some(half_life), recent) => {
+                return Self::weighted(known, recent, half_life, target, request, path);
+            }
+            (None, Some(recent)) => return Self::after(known, recent, target, request, path),
+            (None, None) => {}
         }
         let groups = match by {
             None => None,
@@ -180,6 +212,31 @@ impl Conformal {
         Self::of(&known, groups, target, request, path)
     }
 
+    /// Calibrates on held-out rows and recent ones in time, of which the older ones weigh less.
+    pub(super) fn weighted(
+        known: Known,
+        recent: Option<Known>,
+        half_life: f64,
+        target: &Target,
+        request: &ConformalRequest,
+        path: &Path,
+    ) -> Result<Self> {
+        let count = recent.as_ref().map_or(0, Known::rows);
+        let all = match &recent {
+            Some(recent) => known.and(recent).map_err(|error| damaged(path, error))?,
+            None => known,
+        };
+        let weights = weights(all.rows(), Some(half_life));
+        Ok(Self {
+            drift: Some(Drift::Weighted(Weighted {
+                half_life,
+                recent: count,
+                weight: weights.iter().sum(),
+            })),
+            ..Self::of(&all, None, target, request, path)?
+        })
+    }
+
     /// Calibrates on held-out rows and recent ones in time, of which the last have the threshold at the level that follows
     /// all of them.
     fn after(
@@ -189,7 +246,7 @@ impl Conformal {
         request: &ConformalRequest,
         path: &Path,
     ) -> Result<Self> {
-        let damaged = |error: EvalError| TabularError::Data(format!("{}: {error}", path.display()));
+        let damaged = |error| damaged(path, error);
         let level = request.level;
         let all = known.and(&recent).map_err(damaged)?;
         // Fails if there are too few rows for the level.
@@ -214,11 +271,11 @@ impl Conformal {
         Ok(Self {
             rules: Rules::Together(rule),
             rows: rows.len(),
-            followed: Some(Followed {
+            drift: Some(Drift::Followed(Followed {
                 level: next,
                 rows: count,
                 coverage: hits as f64 / count as f64,
-            }),
+            })),
             ..found
         })
     }
@@ -233,7 +290,7 @@ impl Conformal {
         path: &Path,
     ) -> Result<Self> {
         let (level, mut rows) = (request.level, known.rows());
-        let damaged = |error: EvalError| TabularError::Data(format!("{}: {error}", path.display()));
+        let damaged = |error| damaged(path, error);
         let rules = match (groups, &request.by) {
             (Some((groups, of_rows)), _) => {
                 let members: Vec<usize> = (0..rows).filter(|&row| of_rows[row].is_some()).collect();
@@ -246,7 +303,7 @@ impl Conformal {
                         let count = of_members.iter().filter(|&&other| other == group).count();
                         let name = shown(name.as_deref());
                         let of_group = format!(" of the group `{name}` of `{}`", groups.by);
-                        return Err(too_few(path, count, &of_group, level));
+                        return Err(too_few(path, count, &of_group, request));
                     }
                 }
                 rows = members.len();
@@ -260,14 +317,14 @@ impl Conformal {
         };
         match &rules {
             Rules::Together(rule) if rule.threshold() == f64::INFINITY => {
-                return Err(too_few(path, rows, "", level));
+                return Err(too_few(path, rows, "", request));
             }
             Rules::ByClass(rule) => {
                 let mut thresholds = rule.thresholds().iter();
                 if let Some(class) = thresholds.position(|&threshold| threshold == f64::INFINITY) {
                     let (count, name) = known.class(target, class);
                     let of_class = format!(" of the class `{name}`");
-                    return Err(too_few(path, count, &of_class, level));
+                    return Err(too_few(path, count, &of_class, request));
                 }
             }
             _ => {}
@@ -276,17 +333,26 @@ impl Conformal {
             level,
             rows,
             rules,
-            followed: None,
+            drift: None,
+            is_ordered: false,
         })
     }
 
+    /// The same for ordered classes, whose sets are ranges.
+    pub(crate) fn of_ordered_classes(self) -> Self {
+        Self {
+            is_ordered: true,
+            ..self
+        }
+    }
+
     /// The level.
-    pub fn level(&self) -> f64 {
+    pub(crate) fn level(&self) -> f64 {
         self.level
     }
 
     /// The number of held-out rows.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
@@ -339,7 +405,7 @@ impl Conformal {
     }
 
     /// What holds, in words.
-    pub fn guarantee(&self) -> String {
+    pub(crate) fn guarantee(&self) -> String {
         let what = match &self.rules {
             Rules::Together(Rule::Intervals(_)) => {
                 "the interval of a new row contains its target".into()
@@ -357,27 +423,48 @@ impl Conformal {
                 format!("in each group of `{}`, {what}", groups.by)
             }
         };
-        if let Some(Followed {
-            level,
-            rows,
-            coverage,
-        }) = self.followed
-        {
-            let [wanted, level, coverage] =
-                [self.level, level, coverage].map(|share| tick((1000.0 * share).round() / 10.0));
-            return format!(
-                "in {wanted} % of the rows in the long run, {what}, if the target of every row is given in \
-                 `--conformal-recent` before the next one is predicted; of the last {rows} known rows, {coverage} % were \
-                 inside, and the level is {level} % now, with the threshold of the last {} rows",
-                self.rows
-            );
+        let rows = self.rows;
+        let percent = |share: f64| tick((1000.0 * share).round() / 10.0);
+        match self.drift {
+            Some(Drift::Followed(Followed {
+                level,
+                rows: known,
+                coverage,
+            })) => format!(
+                "in {} % of the rows in the long run, {what}, if the target of every row is given in \
+                 `--conformal-recent` before the next one is predicted; of the last {known} known rows, {} % were inside, \
+                 and the level is {} % now, with the threshold of the last {rows} rows",
+                percent(self.level),
+                percent(coverage),
+                percent(level)
+            ),
+            Some(Drift::Weighted(Weighted {
+                half_life,
+                recent,
+                weight,
+            })) => {
+                let held_out = rows - recent;
+                let recent = match recent {
+                    0 => String::new(),
+                    count => format!(" and {count} recent ones"),
+                };
+                format!(
+                    "{what} with a probability of at least {} %, if new rows come from the same distribution as the known \
+                     ones; if they drift, less by at most the mean change of the distribution of all rows (in total \
+                     variation) when the new row and a known one change places; weights of this mean, and of the \
+                     calibration, are halved after {} rows; calibrated on {held_out} held-out rows{recent}, which weigh as \
+                     much as {} new ones",
+                    tick(100.0 * self.level),
+                    tick(half_life),
+                    number(weight)
+                )
+            }
+            None => format!(
+                "{what} with a probability of at least {} %, if the row comes from the same distribution as the training \
+                 file; calibrated on {rows} held-out rows",
+                tick(100.0 * self.level),
+            ),
         }
-        format!(
-            "{what} with a probability of at least {} %, if the row comes from the same distribution as the training \
-             file; calibrated on {} held-out rows",
-            tick(100.0 * self.level),
-            self.rows
-        )
     }
 
     /// The prediction sets of rows, with the group of each; `None` for a regression.
@@ -387,7 +474,7 @@ impl Conformal {
         groups: Option<&[usize]>,
     ) -> Result<Option<PredictionSets>> {
         let average = predictions.checked()?.average();
-        Ok(match &self.rules {
+        let sets = match &self.rules {
             Rules::Together(rule) => rule.sets(&average).transpose()?,
             Rules::ByClass(rule) => Some(rule.sets(&average)?),
             Rules::ByGroup(_, rules) => {
@@ -398,6 +485,10 @@ impl Conformal {
                 };
                 Some(rules.sets(groups.unwrap_or_default(), of_rows)?)
             }
+        };
+        Ok(match self.is_ordered {
+            true => sets.map(PredictionSets::as_ranges),
+            false => sets,
         })
     }
 
@@ -426,237 +517,36 @@ impl Conformal {
     }
 }
 
-impl Rule {
-    fn threshold(&self) -> f64 {
-        match self {
-            Self::Lac(rule) => rule.threshold(),
-            Self::Aps(rule) => rule.threshold(),
-            Self::Raps(rule) => rule.threshold(),
-            Self::Intervals(rule) => rule.threshold(),
-        }
-    }
-
-    /// The sets of rows; `None` for intervals.
-    fn sets(&self, average: &ClassProbabilities<'_>) -> Option<Result<PredictionSets, EvalError>> {
-        match self {
-            Self::Lac(rule) => Some(rule.sets(average)),
-            Self::Aps(rule) => Some(rule.sets(average)),
-            Self::Raps(rule) => Some(rule.sets(average)),
-            Self::Intervals(_) => None,
-        }
-    }
+/// The error of rows that cannot be used.
+fn damaged(path: &Path, error: EvalError) -> TabularError {
+    TabularError::Data(format!("{}: {error}", path.display()))
 }
 
-/// The number of last rows whose threshold a level that follows a drift has.
-fn window(level: f64) -> usize {
-    LEAST_WINDOW.max(2 * rows_needed(level))
-}
-
-const LEAST_WINDOW: usize = 100;
-/// In simulations of errors that drift, grow, jump and come in seasons, .89 to .91 of 200 rows were inside at .9, and at most
-/// two of a thousand intervals infinite; with steps of .02 and .05 up to 22 and 117 were.
-const STEP: f64 = 0.01;
-
-impl Known {
-    /// Predictions of rows with their targets.
-    ///
-    /// # Errors
-    /// If they do not match.
-    pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
-        match (predictions, targets) {
-            (Predictions::Classes(classes), Targets::Classes(truths)) => {
-                Ok(Self::Classes(classes.checked()?.average(), truths.clone()))
-            }
-            (_, Targets::Real(truths)) => {
-                let moments = predictions.moments()?.unwrap_or_default();
-                Ok(Self::Numbers([
-                    moments.mean.clone(),
-                    moments.deviations(),
-                    truths.clone(),
-                ]))
-            }
-            _ => Err(mismatched(predictions)),
-        }
-    }
-
-    /// These rows, and then others of the same kind.
-    fn and(self, others: &Self) -> Result<Self, EvalError> {
-        match (self, others) {
-            (Self::Classes(table, truths), Self::Classes(other, more)) => {
-                let values = [table.values(), other.values()].concat();
-                let truths = [&truths[..], more].concat();
-                let classes = table.classes();
-                let table = ClassProbabilities::new(values, truths.len(), classes)?;
-                Ok(Self::Classes(table, truths))
-            }
-            (Self::Numbers(columns), Self::Numbers(others)) => {
-                let mut columns = columns;
-                let pairs = columns.iter_mut().zip(others);
-                pairs.for_each(|(column, other)| column.extend(other));
-                Ok(Self::Numbers(columns))
-            }
-            _ => unreachable!("rows of one run have one kind"),
-        }
-    }
-
-    /// The level after these rows in time, and whether each of them but the first ones was inside at the level before it.
-    fn followed(&self, request: &ConformalRequest) -> Result<(f64, Vec<bool>), EvalError> {
-        let mut adaptive = AdaptiveLevel::new(request.level, STEP)?;
-        let window = window(request.level);
-        let mut inside = Vec::new();
-        for row in 1..self.rows() {
-            let before: Vec<usize> = (row.saturating_sub(window)..row).collect();
-            let is_inside = match adaptive.level() {
-                level if level >= 1.0 => true,
-                level if level <= 0.0 => false,
-                level => {
-                    let request = ConformalRequest {
-                        level,
-                        ..request.clone()
-                    };
-                    self.is_inside(row, &self.rule(&before, &request)?)?
-                }
-            };
-            // Until there are enough rows for a finite threshold, nothing is learned.
-            if row >= rows_needed(request.level) {
-                adaptive.update(is_inside);
-                inside.push(is_inside);
-            }
-        }
-        Ok((adaptive.level(), inside))
-    }
-
-    /// Whether a rule has the target of a row inside.
-    fn is_inside(&self, row: usize, rule: &Rule) -> Result<bool, EvalError> {
-        match (self, rule) {
-            (Self::Numbers([means, deviations, truths]), Rule::Intervals(rule)) => {
-                let found = rule.intervals(&[means[row]], &[deviations[row]])?;
-                Ok(found.covered(&[truths[row]])?[0])
-            }
-            (Self::Classes(table, truths), rule) => {
-                let sets = rule.sets(&table.select(&[row])?).transpose()?;
-                Ok(sets.is_some_and(|sets| sets.contains(0, truths[row])))
-            }
-            (Self::Numbers(_), _) => unreachable!("the rules of numbers make intervals"),
-        }
-    }
-
-    /// The number of rows.
-    fn rows(&self) -> usize {
-        match self {
-            Self::Classes(_, truths) => truths.len(),
-            Self::Numbers([means, ..]) => means.len(),
-        }
-    }
-
-    /// Reads the file; `by` is a column of words that is read too, if the file has it.
-    fn read(path: &Path, target: &Target, by: Option<&str>) -> Result<(Self, HeldOutTable)> {
-        let words = |target: &[&'static str]| -> Vec<String> {
-            let target = target.iter().copied();
-            target.chain(by).map(String::from).collect()
-        };
-        match target {
-            Target::Classes(classes) => {
-                let names: Vec<String> = classes
-                    .iter()
-                    .map(|class| probability_column(class))
-                    .collect();
-                let table = HeldOutTable::read(path, &names, &words(&[TARGET]))?;
-                let truths = table.words(TARGET)?.into_iter();
-                let truths = truths.map(|truth| {
-                    let class = classes.iter().position(|class| class == truth);
-                    class.ok_or_else(|| table.damaged(format_args!("`{truth}` is not a class")))
-                });
-                let truths: Vec<usize> = truths.collect::<Result<_>>()?;
-                let columns = names.iter().map(|name| table.numbers(name));
-                let columns: Vec<Vec<f64>> = columns.collect::<Result<_>>()?;
-                let of_row = |row: usize| columns.iter().map(move |column| column[row]);
-                let values: Vec<f64> = (0..table.rows()).flat_map(of_row).collect();
-                let damaged = |error| table.damaged(error);
-                let probabilities = ClassProbabilities::new(values, truths.len(), classes.len())
-                    .map_err(damaged)?;
-                LabelledProbabilities::new(&probabilities, &truths).map_err(damaged)?;
-                Ok((Self::Classes(probabilities, truths), table))
-            }
-            Target::Real(_) | Target::Counts { .. } => {
-                let names = [MEAN, DEVIATIONS[0], TARGET].map(String::from);
-                let table = HeldOutTable::read(path, &names, &words(&[]))?;
-                let [mean, deviation, truth] = names.map(|name| table.numbers(&name));
-                Ok((Self::Numbers([mean?, deviation?, truth?]), table))
-            }
-            Target::Several(_) => unreachable!("a request for several targets is refused"),
-        }
-    }
-
-    /// The rule of these rows.
-    fn rule(&self, rows: &[usize], request: &ConformalRequest) -> Result<Rule, EvalError> {
-        let level = request.level;
-        match self {
-            Self::Classes(probabilities, truths) => {
-                let (table, truths) = (probabilities.select(rows)?, pick(truths, rows));
-                let labelled = LabelledProbabilities::new(&table, &truths)?;
-                Ok(match request.set_method.unwrap_or(SetMethod::Lac) {
-                    SetMethod::Lac => Rule::Lac(ConformalLac::calibrate(&labelled, level)?),
-                    SetMethod::Aps => Rule::Aps(ConformalAps::calibrate(&labelled, level)?),
-                    SetMethod::Raps => {
-                        Rule::Raps(ConformalRaps::calibrate(&labelled, level, PENALTY)?)
-                    }
-                })
-            }
-            Self::Numbers(columns) => {
-                let [mean, deviation, truth] = columns.each_ref().map(|column| pick(column, rows));
-                ConformalNormalisedResidual::calibrate(&mean, &deviation, &truth, level)
-                    .map(Rule::Intervals)
-            }
-        }
-    }
-
-    /// The rule with a threshold for each class.
-    fn by_class(&self, request: &ConformalRequest) -> Result<ConformalByClass, EvalError> {
-        let Self::Classes(probabilities, truths) = self else {
-            unreachable!("the request was validated");
-        };
-        let score = match request.set_method.unwrap_or(SetMethod::Lac) {
-            SetMethod::Lac => SetScore::Lac,
-            SetMethod::Aps => SetScore::Aps,
-            SetMethod::Raps => SetScore::Raps(PENALTY),
-        };
-        let labelled = LabelledProbabilities::new(probabilities, truths)?;
-        ConformalByClass::calibrate(&labelled, request.level, score)
-    }
-
-    /// The number of rows of a class, and its name.
-    fn class(&self, target: &Target, class: usize) -> (usize, String) {
-        match (self, target) {
-            (Self::Classes(_, truths), Target::Classes(names)) => {
-                let count = truths.iter().filter(|&&truth| truth == class).count();
-                (count, names[class].clone())
-            }
-            _ => unreachable!("the request was validated"),
-        }
-    }
-}
-
-/// The values of these rows.
-fn pick<T: Clone>(values: &[T], rows: &[usize]) -> Vec<T> {
-    rows.iter().map(|&row| values[row].clone()).collect()
-}
-
-/// The error of too few rows; `of_group` says which rows.
-fn too_few(path: &Path, rows: usize, of_group: &str, level: f64) -> TabularError {
-    let needed = rows_needed(level);
+/// The error of too few rows, or of too small weights; `of_group` says which rows.
+fn too_few(path: &Path, rows: usize, of_group: &str, request: &ConformalRequest) -> TabularError {
+    let (level, needed) = (request.level, rows_needed(request.level));
+    let path = path.display();
+    let more = "fit with more rows or a larger `--validation`";
+    let Some(half_life) = request.half_life.filter(|_| rows >= needed) else {
+        return TabularError::Data(format!(
+            "{path}: {rows} held-out rows{of_group} are too few for the level {level}, which needs at least {needed}; give \
+             a lower level, or {more}"
+        ));
+    };
+    let weight: f64 = weights(rows, request.half_life).iter().sum();
+    let of_level = level / (1.0 - level);
+    // Rounded down, so that it can be reached.
+    let most = (1e4 * weight / (1.0 + weight)).floor() / 1e4;
+    let longer = match shortest_half_life(rows, of_level) {
+        Some(shortest) => format!("a half-life of at least {}", tick(shortest)),
+        None => "no half-life".into(),
+    };
     TabularError::Data(format!(
-        "{}: {rows} held-out rows{of_group} are too few for the level {level}, which needs at least {needed}; give a lower \
-         level, or fit with more rows or a larger `--validation`",
-        path.display()
+        "{path}: with a `--{HALF_LIFE}` of {half_life}, the {rows} known rows weigh as much as {} new ones, too few for the \
+         level {level}, which needs {}; give a level of at most {most} or {longer}, or {more}",
+        number(weight),
+        number(of_level)
     ))
-}
-
-/// The smallest n with ⌈(n + 1)·level⌉ ≤ n.
-fn rows_needed(level: f64) -> usize {
-    let exact = level / (1.0 - level);
-    // A quotient within rounding of an integer is that integer.
-    (exact * (1.0 - 4.0 * f64::EPSILON / (1.0 - level))).ceil() as usize
 }
 
 #[cfg(test)]
@@ -695,7 +585,11 @@ mod tests {
         request: &ConformalRequest,
     ) -> Result<Conformal> {
         let (rules, missing) = (&kept(), &[][..]);
-        let columns = KeptColumns { rules, missing };
+        let columns = HeldOutColumns {
+            target: None,
+            rules,
+            missing,
+        };
         Conformal::calibrate(path, target, name, request, &columns, None)
     }
 
@@ -710,6 +604,7 @@ mod tests {
             set_method: None,
             by: None,
             recent: None,
+            half_life: None,
         };
         let found = calibrated(&path, &target, "y", &request(0.5)).unwrap();
         let Rules::Together(Rule::Intervals(rule)) = found.rules else {
@@ -744,6 +639,147 @@ mod tests {
     }
 
     #[test]
+    fn sets_of_ordered_classes_are_ranges() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("validation.csv");
+        let rows = "1,0.45,0.1,0.45,a\n2,0.45,0.1,0.45,c\n";
+        std::fs::write(&path, format!("row,p_a,p_b,p_c,target\n{rows}")).unwrap();
+        let names = ["a", "b", "c"].map(String::from).to_vec();
+        let request = ConformalRequest {
+            level: 0.6,
+            set_method: None,
+            by: None,
+            recent: None,
+            half_life: None,
+        };
+        let target = Target::Classes(names.clone());
+        let found = calibrated(&path, &target, "y", &request).unwrap();
+        let predictions = ClassPredictions::new(names, 1, vec![0.45, 0.1, 0.45]);
+        let classes = |conformal: &Conformal| {
+            let sets = conformal.sets(&predictions, None).unwrap();
+            sets.unwrap().classes_of(0)
+        };
+        assert_eq!(classes(&found), [0, 2]);
+        assert_eq!(classes(&found.of_ordered_classes()), [0, 1, 2]);
+    }
+
+    #[test]
+    fn each_of_several_targets_has_its_own_threshold() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("validation.csv");
+        let header = "row,a_mean,a_std,b_mean,b_std,a_target,b_target";
+        std::fs::write(&path, format!("{header}\n1,0,1,0,1,1,5\n2,0,1,0,1,2,6\n")).unwrap();
+        let target = Target::Real(ColumnScale::KEPT);
+        let several = Target::Several(["a", "b"].map(|name| (name.into(), target.clone())).into());
+        let request = |by: Option<&str>| ConformalRequest {
+            level: 0.6,
+            set_method: None,
+            by: by.map(String::from),
+            recent: None,
+            half_life: None,
+        };
+        request(None).validate(&several, "a").unwrap();
+        let problem = request(Some("b")).validate(&several, "a").unwrap_err();
+        assert!(problem.to_string().contains("fit `b` alone"), "{problem}");
+        for (name, threshold) in [("a", 2.0), ("b", 6.0)] {
+            let columns = HeldOutColumns {
+                target: Some(name),
+                rules: &kept(),
+                missing: &[],
+            };
+            let found =
+                Conformal::calibrate(&path, &target, name, &request(None), &columns, None).unwrap();
+            let Rules::Together(Rule::Intervals(rule)) = found.rules else {
+                panic!("intervals");
+            };
+            assert_eq!(rule.threshold(), threshold);
+        }
+    }
+
+    #[test]
+    fn older_rows_weigh_less() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("validation.csv");
+        let sizes = [9.0, 9.0, 9.0, 1.0, 2.0, 3.0];
+        let rows = sizes.iter().enumerate();
+        let rows: String = rows
+            .map(|(row, size)| format!("{row},0,1,{size}\n"))
+            .collect();
+        std::fs::write(&path, format!("row,mean,std,target\n{rows}")).unwrap();
+        let target = Target::Real(ColumnScale::KEPT);
+        let request = |level, half_life| ConformalRequest {
+            level,
+            set_method: None,
+            by: None,
+            recent: None,
+            half_life,
+        };
+        let threshold = |level, half_life| {
+            let found = calibrated(&path, &target, "y", &request(level, half_life)).unwrap();
+            match found.rules {
+                Rules::Together(Rule::Intervals(rule)) => rule.threshold(),
+                _ => panic!("intervals"),
+            }
+        };
+        assert_eq!(threshold(0.5, None), 9.0);
+        // The weights are 2^(−1/2) = 0.71 for the last row, then 0.5, 0.35, 0.25, …; all and the new row weigh 3.11.
+        assert_eq!(threshold(0.5, Some(2.0)), 3.0);
+        assert_eq!(threshold(0.25, Some(2.0)), 2.0);
+        assert_eq!(threshold(0.5, Some(1e9)), 9.0);
+        let recent = Known::Numbers([vec![0.0; 4], vec![1.0; 4], vec![1.0; 4]]);
+        let columns = HeldOutColumns {
+            target: None,
+            rules: &kept(),
+            missing: &[],
+        };
+        let wanted = request(0.5, Some(2.0));
+        let found = Conformal::calibrate(&path, &target, "y", &wanted, &columns, Some(recent));
+        let found = found.unwrap();
+        let guarantee = found.guarantee();
+        assert_eq!(found.rows(), 10);
+        for words in [
+            "halved after 2 rows",
+            "6 held-out rows and 4 recent ones",
+            "50 %",
+        ] {
+            assert!(guarantee.contains(words), "{words}: {guarantee}");
+        }
+
+        let error = |level, half_life| {
+            let found = calibrated(&path, &target, "y", &request(level, Some(half_life)));
+            found.unwrap_err().to_string()
+        };
+        // Six rows weigh 2.11 new ones.
+        let few = error(0.8, 2.0);
+        for words in [
+            "weigh as much as 2.11",
+            "needs 4.0",
+            "at most 0.67",
+            "half-life of at least 6",
+        ] {
+            assert!(few.contains(words), "{words}: {few}");
+        }
+        assert!(threshold(0.8, Some(6.0)).is_finite());
+        assert!(
+            error(0.9, 2.0).contains("6 held-out rows are too few"),
+            "{}",
+            error(0.9, 2.0)
+        );
+        for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let problem = request(0.5, Some(wrong))
+                .validate(&target, "y")
+                .unwrap_err();
+            assert!(problem.to_string().contains("above 0"), "{problem}");
+        }
+        let by = ConformalRequest {
+            by: Some("ward".into()),
+            ..request(0.5, Some(2.0))
+        };
+        let problem = by.validate(&target, "y").unwrap_err().to_string();
+        assert!(problem.contains("`conformal-half-life`"), "{problem}");
+    }
+
+    #[test]
     fn groups_and_classes_have_thresholds_of_their_own() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("validation.csv");
@@ -755,6 +791,7 @@ mod tests {
             set_method: None,
             by: Some(by.into()),
             recent: None,
+            half_life: None,
         };
         let found = calibrated(&path, &target, "y", &request("ward", 0.6)).unwrap();
         assert!(

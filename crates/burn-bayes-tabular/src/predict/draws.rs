@@ -333,6 +333,19 @@ impl Predictions {
         }
     }
 
+    /// The predictions of each target, with its name if there are several.
+    pub(crate) fn of_targets(&self) -> Vec<(Option<&str>, &Self)> {
+        match self {
+            Self::Several(targets) => {
+                let targets = targets.iter();
+                targets
+                    .map(|one| (Some(&*one.name), &one.predictions))
+                    .collect()
+            }
+            one => vec![(None, one)],
+        }
+    }
+
     /// The number of draws.
     pub(crate) fn draws(&self) -> usize {
         match self {

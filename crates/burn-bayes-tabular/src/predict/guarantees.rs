@@ -8,7 +8,8 @@ use std::path::Path;
 use burn_bayes::eval::{ClassProbabilities, SelectiveBounds, uniforms};
 use burn_bayes_data::{ColumnScale, stratified_partition};
 
-use super::conformal::{Conformal, ConformalRequest, Known, SetMethod};
+use super::conformal::{Conformal, ConformalRequest, SetMethod};
+use super::known::Known;
 use super::selection::{of_score, of_tolerance};
 use super::{ClassPredictions, EPISTEMIC, Moments, Uncertainty};
 use crate::error::Result;
@@ -60,12 +61,40 @@ fn calibrated(
         set_method,
         by: by.map(String::from),
         recent: None,
+        half_life: None,
     };
-    let target = match known {
+    Conformal::of(
+        known,
+        groups,
+        &target_of(known),
+        &request,
+        Path::new("file"),
+    )
+}
+
+/// The calibration on rows in the order of time, whose weights are halved after this number of rows.
+fn weighted(
+    known: Known,
+    level: f64,
+    half_life: f64,
+    set_method: Option<SetMethod>,
+) -> Result<Conformal> {
+    let request = ConformalRequest {
+        level,
+        set_method,
+        by: None,
+        recent: None,
+        half_life: Some(half_life),
+    };
+    let target = target_of(&known);
+    Conformal::weighted(known, None, half_life, &target, &request, Path::new("file"))
+}
+
+fn target_of(known: &Known) -> Target {
+    match known {
         Known::Numbers(_) => Target::Real(ColumnScale::KEPT),
         Known::Classes(table, _) => Target::Classes(classes(table.classes())),
-    };
-    Conformal::of(known, groups, &target, &request, Path::new("file"))
+    }
 }
 
 /// Means of 0 and deviations of 1, so that the scores are these sizes of targets.
@@ -189,6 +218,58 @@ fn intervals_of_all_rows_cover_at_the_level() {
             }
             promise.assert_kept(level, &format!("{rows} rows, {steps} sizes"));
         }
+    }
+}
+
+#[test]
+fn weights_keep_the_level_without_a_drift_and_with_one_cover_more_than_equal_ones() {
+    let (rows, level) = (60, 0.8);
+    let numbers = uniforms((rows + 1) * CALIBRATIONS, 9);
+    let simulated = |half_life: Option<f64>, growth: f64, steps: f64| {
+        let mut promise = Promise::default();
+        for numbers in numbers.chunks(rows + 1) {
+            // The scale of the errors grows from row to row.
+            let size = |(row, number): (usize, &f64)| {
+                (number * steps).floor() * (1.0 + growth * row as f64 / rows as f64)
+            };
+            let sizes: Vec<f64> = numbers.iter().enumerate().map(size).collect();
+            let (new, sizes) = sizes.split_last().unwrap();
+            let conformal = match half_life {
+                Some(half_life) => weighted(known(sizes), level, half_life, None),
+                None => calibrated(&known(sizes), None, level, None, None),
+            };
+            promise.count(covers(&conformal.unwrap(), None, *new));
+        }
+        promise
+    };
+    for half_life in [6.5, 20.0, 500.0] {
+        for steps in [3.0, 1e9] {
+            let what = format!("a half-life of {half_life}, {steps} sizes");
+            simulated(Some(half_life), 0.0, steps).assert_kept(level, &what);
+        }
+    }
+    // Equal weights cover half of the new rows, whose errors are four times those of the first row.
+    let share = |promise: Promise| promise.kept as f64 / promise.made as f64;
+    let equal = share(simulated(None, 3.0, 1e9));
+    let halved = share(simulated(Some(10.0), 3.0, 1e9));
+    assert!(equal < 0.6 && halved > equal + 0.1, "{equal} {halved}");
+}
+
+#[test]
+fn sets_of_weighted_rows_cover_at_the_level() {
+    let (level, rows, probabilities) = (0.8, 40, [0.6, 0.3, 0.1]);
+    for method in [SetMethod::Lac, SetMethod::Aps, SetMethod::Raps] {
+        let mut promise = Promise::default();
+        let numbers = uniforms((rows + 1) * CALIBRATIONS, 10);
+        for numbers in numbers.chunks(rows + 1) {
+            let labels = numbers.iter().map(|number| (3.0 * number) as usize);
+            let labels: Vec<usize> = labels.collect();
+            let (new, labels) = labels.split_last().unwrap();
+            let known = known_classes(&probabilities, labels);
+            let conformal = weighted(known, level, 10.0, Some(method)).unwrap();
+            promise.count(has_class(&conformal, &probabilities, *new));
+        }
+        promise.assert_kept(level, &format!("{method} with weights"));
     }
 }
 

@@ -1,11 +1,13 @@
 //! Predictions of a trained model, as arrays and as a table.
 
 mod conformal;
+mod conformal_targets;
 mod cost_rule;
 mod draws;
 #[cfg(test)]
 mod guarantees;
 mod held_out;
+mod known;
 mod numbers;
 mod recalibration;
 mod samples;
@@ -13,8 +15,9 @@ mod selection;
 mod table;
 mod uncertainty;
 
-pub use conformal::{Conformal, ConformalRequest, SetMethod};
-pub(crate) use conformal::{KeptColumns, Known};
+pub(crate) use conformal::{Conformal, HALF_LIFE, HeldOutColumns};
+pub use conformal::{ConformalRequest, SetMethod};
+pub use conformal_targets::ConformalTargets;
 pub use cost_rule::CostRule;
 pub(crate) use cost_rule::classes;
 pub use draws::{
@@ -22,6 +25,7 @@ pub use draws::{
     NoiseDeviations, NumberNoise, Predictions, RealPredictions, TargetPredictions,
 };
 pub(crate) use draws::{members, mismatched};
+pub(crate) use known::Known;
 pub(crate) use numbers::{Moments, NumberMixture};
 pub use recalibration::Recalibration;
 pub use samples::SampleTable;

@@ -12,7 +12,7 @@ use burn_bayes::eval::{BoundedPoint, SelectiveBounds};
 use super::held_out::HeldOutTable;
 use crate::error::{Result, TabularError};
 use crate::predict::Uncertainty;
-use crate::predict::{EPISTEMIC, LABEL, MEAN, TARGET};
+use crate::predict::{EPISTEMIC, LABEL, MEAN, TARGET, column_name};
 use burn_bayes::eval::Bounded;
 
 /// Number of candidates, down to 1/256 of the maximum; more candidates would loosen all bounds.
@@ -28,31 +28,34 @@ pub(crate) enum Abstention<'a> {
 }
 
 /// The largest threshold of a score at which the fraction of wrong rows is at most `target` with the given
-/// confidence, from the file of a run's validation predictions.
+/// confidence, from the file of a run's validation predictions; `of` is the name of the target, if there are several.
 ///
 /// # Errors
 /// If no threshold has such a bound, because the rows are too few or too many are wrong.
 pub(crate) fn threshold_at_risk(
     path: &Path,
+    of: Option<&str>,
     abstention: Abstention<'_>,
     target: f64,
     confidence: f64,
 ) -> Result<BoundedPoint> {
+    let column = |name: &str| column_name(of, name);
     let loss = |is_wrong: bool| f64::from(u8::from(is_wrong));
     let (table, values, losses, candidates): (_, _, Vec<f64>, _) = match abstention {
         Abstention::Class { score, classes } => {
+            let [score_column, label, truth] = [score.name(), LABEL, TARGET].map(column);
             let table = HeldOutTable::read(
                 path,
-                &[score.name().into()],
-                &[LABEL, TARGET].map(String::from),
+                std::slice::from_ref(&score_column),
+                &[label.clone(), truth.clone()],
             )?;
-            let labels = table.words(LABEL)?.into_iter().zip(table.words(TARGET)?);
+            let labels = table.words(&label)?.into_iter().zip(table.words(&truth)?);
             let losses = labels.map(|(label, truth)| loss(label != truth)).collect();
-            let values = table.numbers(score.name())?;
+            let values = table.numbers(&score_column)?;
             (table, values, losses, of_score(score, classes))
         }
         Abstention::Number { score, tolerance } => {
-            let names = [MEAN, score, TARGET].map(String::from);
+            let names = [MEAN, score, TARGET].map(column);
             let table = HeldOutTable::read(path, &names, &[])?;
             let [means, values, truths] = names.map(|name| table.numbers(&name));
             let pairs = means?.into_iter().zip(truths?);
@@ -128,7 +131,7 @@ mod tests {
                 score: "std",
                 tolerance,
             };
-            threshold_at_risk(&path, abstention, target, 0.95)
+            threshold_at_risk(&path, None, abstention, target, 0.95)
         };
         let point = found(1.0, 0.05).unwrap();
         // The largest candidate below 2: 4 · 2^(−5/4) is the first.

@@ -11,8 +11,8 @@ use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
 use crate::files::io_error;
 use crate::predict::{
-    ClassPredictions, Conformal, CostRule, CountPredictions, NumberMixture, Predictions,
-    RealPredictions, Uncertainty, classes, members, mismatched,
+    ClassPredictions, Conformal, ConformalTargets, CostRule, CountPredictions, NumberMixture,
+    Predictions, RealPredictions, Uncertainty, classes, members, mismatched,
 };
 use crate::rows::Target;
 use crate::settings::refused;
@@ -107,36 +107,15 @@ impl PredictionTable {
     /// Adds conformal prediction sets, or the limits of intervals.
     pub(crate) fn with_conformal(
         mut self,
-        conformal: &Conformal,
+        conformal: &ConformalTargets,
         predictions: &Predictions,
         groups: Option<&[usize]>,
     ) -> Result<Self> {
-        match predictions {
-            Predictions::Classes(predictions) => {
-                let sets = match predictions.rows() {
-                    0 => None,
-                    _ => conformal.sets(predictions, groups)?,
-                };
-                let names = |class: usize| predictions.kind[class].clone();
-                let lists = (0..predictions.rows()).map(|row| match &sets {
-                    Some(sets) => Cell::List(sets.classes_of(row).into_iter().map(names).collect()),
-                    None => Cell::Empty,
-                });
-                self.columns.push((SET.into(), lists.collect()));
-            }
-            Predictions::Reals(_) | Predictions::Counts(_) => {
-                let intervals = match predictions.moments()? {
-                    None => None,
-                    Some(moments) => conformal.intervals(&moments, groups)?,
-                };
-                let (lower, upper) = intervals.map_or_else(Default::default, |intervals| {
-                    (intervals.lower().to_vec(), intervals.upper().to_vec())
-                });
-                let limits = LIMITS.into_iter().zip([lower, upper]);
-                let limits = limits.map(|(name, limits)| numbers(name, limits));
-                self.columns.extend(limits);
-            }
-            Predictions::Several(_) => return Err(mismatched(predictions)),
+        let pairs = predictions.of_targets().into_iter().zip(conformal.iter());
+        for ((_, predictions), (target, conformal)) in pairs {
+            let columns = conformal_columns(conformal, predictions, groups)?.into_iter();
+            self.columns
+                .extend(columns.map(|(name, cells)| (column_name(target, &name), cells)));
         }
         self.guarantee = Some(conformal.guarantee());
         Ok(self)
@@ -379,6 +358,40 @@ fn columns_of(predictions: &Predictions, levels: &[f64]) -> Result<Vec<Column>> 
             }
             Ok(columns)
         }
+    }
+}
+
+/// The column of the prediction sets of a target, or those of the limits of its intervals.
+fn conformal_columns(
+    conformal: &Conformal,
+    predictions: &Predictions,
+    groups: Option<&[usize]>,
+) -> Result<Vec<Column>> {
+    match predictions {
+        Predictions::Classes(predictions) => {
+            let sets = match predictions.rows() {
+                0 => None,
+                _ => conformal.sets(predictions, groups)?,
+            };
+            let names = |class: usize| predictions.kind[class].clone();
+            let lists = (0..predictions.rows()).map(|row| match &sets {
+                Some(sets) => Cell::List(sets.classes_of(row).into_iter().map(names).collect()),
+                None => Cell::Empty,
+            });
+            Ok(vec![(SET.into(), lists.collect())])
+        }
+        Predictions::Reals(_) | Predictions::Counts(_) => {
+            let intervals = match predictions.moments()? {
+                None => None,
+                Some(moments) => conformal.intervals(&moments, groups)?,
+            };
+            let (lower, upper) = intervals.map_or_else(Default::default, |intervals| {
+                (intervals.lower().to_vec(), intervals.upper().to_vec())
+            });
+            let limits = LIMITS.into_iter().zip([lower, upper]);
+            Ok(limits.map(|(name, limits)| numbers(name, limits)).collect())
+        }
+        Predictions::Several(_) => Err(mismatched(predictions)),
     }
 }
 

@@ -245,6 +245,28 @@ pub(crate) fn keys<'b>(area: &Area<'b>, keys: &[Key<'_>]) -> Drawn<Area<'b>> {
     Ok(area.split_vertically(ROW * (row + 1) + 4).1)
 }
 
+/// Draws a horizontal or vertical line, broken near its start by two slanted strokes.
+pub(crate) fn broken_line(
+    area: &Area<'_>,
+    start: (i32, i32),
+    end: (i32, i32),
+    style: ShapeStyle,
+) -> Drawn {
+    const BREAK: [i32; 2] = [7, 14];
+    let (right, down) = ((end.0 - start.0).signum(), (end.1 - start.1).signum());
+    let at = |length: i32| (start.0 + length * right, start.1 + length * down);
+    let (x, y) = match down == 0 {
+        true => (3, -8),
+        false => (8, -3),
+    };
+    let strokes = BREAK
+        .map(at)
+        .map(|(middle, height)| [(middle - x, height - y), (middle + x, height + y)]);
+    let pieces = [[start, at(BREAK[0])], [at(BREAK[1]), end]];
+    let mut lines = strokes.into_iter().chain(pieces);
+    lines.try_for_each(|ends| area.draw(&PathElement::new(ends, style)))
+}
+
 /// The style of a curve.
 pub(crate) fn line(colour: RGBColor) -> ShapeStyle {
     colour.stroke_width(3)

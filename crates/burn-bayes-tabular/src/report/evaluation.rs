@@ -17,7 +17,8 @@ impl ScoresByGroup {
             true => &["error rate", "expected error", "ECE", "Brier score"],
             false => &["RMSE", "in 50 %", "width", "in 90 %", "width"],
         };
-        let header = [&*self.column, "rows", "NLL"].into_iter();
+        let by = &*of_target(&self.column, self.target.as_deref());
+        let header = [by, "rows", "NLL"].into_iter();
         let header = header.chain(of_task.iter().copied()).chain(["p-value"]);
         let rows = self.groups.iter().map(|group| {
             let name = shown(group.group.as_deref());
@@ -44,11 +45,7 @@ impl ScoresByGroup {
             let p_value = shown_p_value(Some(group.adjusted_p_value));
             cells.into_iter().chain(scores).chain([p_value]).collect()
         });
-        Table::new(
-            format!("Scores by {}", plain(&self.column)),
-            header.map(plain),
-            rows,
-        )
+        Table::new(format!("Scores by {}", plain(by)), header.map(plain), rows)
     }
 
     /// How to read the table, in sentences.
@@ -85,8 +82,10 @@ impl ConformalScores {
             (Some(size), _) => ("size", size),
             (None, width) => ("width", width.unwrap_or(f64::NAN)),
         };
+        let target = self.target.as_ref();
+        let target = target.map_or_else(String::new, |target| format!("{target}: "));
         format!(
-            "coverage {} {}, mean {what} {}",
+            "{target}coverage {} {}, mean {what} {}",
             number(self.coverage),
             limits(&self.interval),
             number(mean)
@@ -106,7 +105,8 @@ impl ConformalScores {
                     shown_p_value(Some(part.adjusted_p_value)),
                 ]
             });
-            let header = [&**by, "rows", "coverage", "95 % interval", "p-value"];
+            let by = &*of_target(by, self.target.as_deref());
+            let header = [by, "rows", "coverage", "95 % interval", "p-value"];
             Table::new(
                 format!("Coverage by {}", plain(by)),
                 header.map(plain),
@@ -127,30 +127,29 @@ impl ConformalScores {
 }
 
 impl CostScores {
-    /// The mean cost of every rule.
+    /// The mean cost of every rule, with the rows that it decides as each class, unless the classes are many.
     #[must_use]
     pub fn table(&self) -> Table {
+        let shown = match self.classes.len() {
+            count if count > Self::MOST_CLASSES => 0,
+            count => count,
+        };
         let rows = self.rules.iter().map(|found| {
-            vec![
+            let interval = found.mean_cost.interval.as_ref();
+            let cells = [
                 plain(&found.rule),
                 optional(found.mean_cost.value),
-                found
-                    .mean_cost
-                    .interval
-                    .as_ref()
-                    .map_or_else(String::new, limits),
-                found.positive.to_string(),
-                found.abstained.to_string(),
-            ]
+                interval.map_or_else(String::new, limits),
+            ];
+            let decided = found.decided.iter().take(shown).map(usize::to_string);
+            let abstained = [found.abstained.to_string()];
+            cells.into_iter().chain(decided).chain(abstained).collect()
         });
-        let positive = format!("as {}", plain(&self.positive));
-        let header = [
-            "decision",
-            "mean cost",
-            "95 % interval",
-            &*positive,
-            "abstained",
-        ];
+        let header = ["decision", "mean cost", "95 % interval"].map(String::from);
+        let of_classes = self.classes.iter().take(shown);
+        let of_classes = of_classes.map(|class| format!("as {}", plain(class)));
+        let header = header.into_iter().chain(of_classes);
+        let header = header.chain(["abstained".into()]);
         Table::new("Mean cost of decisions", header, rows)
     }
 }
@@ -173,7 +172,7 @@ pub(super) fn groups(by: &[ScoresByGroup]) -> Option<Section> {
     let several = match by.len() {
         0 => return None,
         1 => "",
-        _ => " With several columns, divide that limit by their number.",
+        _ => " With several tables, divide that limit by their number.",
     };
     let text = format!(
         "Is the model as good, and as well calibrated, for the rows of every group? The NLL has its standard error. A \
@@ -184,23 +183,34 @@ pub(super) fn groups(by: &[ScoresByGroup]) -> Option<Section> {
     Some(Section::new("groups", "Groups", text).with_tables(tables))
 }
 
-/// The section of conformal sets or intervals.
-pub(super) fn conformal(scores: &ConformalScores) -> Section {
-    let what = if scores.mean_size.is_some() {
+/// What a table is by, with its target if there are several.
+fn of_target(by: &str, target: Option<&str>) -> String {
+    match target {
+        Some(target) => format!("{by}, of {target}"),
+        None => by.into(),
+    }
+}
+
+/// The section of conformal sets or intervals; `None` without any.
+pub(super) fn conformal(scores: &[ConformalScores]) -> Option<Section> {
+    let first = scores.first()?;
+    let headlines: Vec<String> = scores.iter().map(ConformalScores::headline).collect();
+    let what = if first.mean_size.is_some() {
         "sets"
     } else {
         "intervals"
     };
-    let guarantee = sentence(&format!("{}.", scores.guarantee));
+    let guarantee = sentence(&format!("{}.", first.guarantee));
     let text = format!(
         "Do the {what} at {} contain the true targets? {guarantee} On these rows: {}. The tables show parts of the \
          rows, for which the guarantee does not hold unless it says so. The intervals in brackets are 95 % \
          confidence intervals of the coverage. {}",
-        percent(scores.level),
-        scores.headline(),
-        scores.note(),
+        percent(first.level),
+        headlines.join("; "),
+        first.note(),
     );
-    Section::new("conformal", "Conformal prediction", text).with_tables(scores.tables())
+    let tables = scores.iter().flat_map(ConformalScores::tables).collect();
+    Some(Section::new("conformal", "Conformal prediction", text).with_tables(tables))
 }
 
 fn limits(found: &Interval) -> String {

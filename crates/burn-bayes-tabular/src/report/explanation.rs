@@ -147,6 +147,7 @@ impl Explanation {
             axis: "increase of the NLL, nats",
             bars,
             has_zero: true,
+            end: f64::INFINITY,
         };
         let figure = bars.figure("importance", "Importance", &reading)?;
         let section = Section::new("importance", "Importance", text);
@@ -237,6 +238,7 @@ fn chart(place: usize, effects: &[&Effect]) -> Result<Figure> {
             axis: &output,
             bars: bars.collect(),
             has_zero: false,
+            end: f64::INFINITY,
         };
         return bars.figure(&name, &title, "The most frequent values, from the first.");
     }

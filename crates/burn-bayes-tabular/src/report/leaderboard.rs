@@ -7,7 +7,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
 
 use super::bars::{Bar, Bars};
-use super::chart::{Axis, Figure, SIZE, letters, plane, range_of};
+use super::chart::{Axis, Figure, SIZE, broken_line, guide, letters, plane, range_of};
 use super::page::Page;
 use super::palette::{BLUE, MUTED, VERMILION};
 use super::section::{Section, Table};
@@ -20,9 +20,14 @@ use burn_bayes::eval::Bounded;
 const MOST_ROWS: usize = 25;
 /// Standard errors from a point to the end of its bar.
 const BAR: f64 = 2.0;
-/// Contenders above this multiple of the median distance from the best, and of the median standard error, do not fit
-/// into a chart with the good ones.
+/// Contenders above this multiple of the median distance from the best, and of the median standard error, are far worse:
+/// they are drawn behind a break of the axis.
 const FAR: f64 = 4.0;
+/// Height of the part above the axis for the far ones, in SVG units.
+const ABOVE: u32 = 56;
+
+/// A place on the horizontal axis, the NLL, and the index of the contender.
+type Point = (f64, f64, usize);
 
 /// The content of the page.
 #[derive(Clone, Debug)]
@@ -151,38 +156,56 @@ impl Leaderboard<'_> {
             .filter_map(|(index, contender)| Some((index, contender, contender.nll?)))
     }
 
-    fn shown(&self) -> Vec<(usize, &Contender, Summary)> {
+    /// The largest mean on an axis with the best.
+    fn highest(&self) -> f64 {
         let means: Vec<Summary> = self.ranked().map(|(_, _, nll)| nll).collect();
-        let highest = highest_shown(&means);
-        let ranked = self.ranked();
-        ranked.filter(|(_, _, nll)| nll.mean <= highest).collect()
+        highest_shown(&means)
     }
 
-    /// What is left out of a chart that shows so many of `all`, as a sentence.
-    fn left_out(shown: usize, all: usize) -> String {
-        match all - shown {
+    /// How a chart shows those that are far worse, and what it leaves out, as sentences.
+    fn exceptions(&self, far: usize) -> String {
+        let kind = self.kind;
+        let far = match far {
             0 => String::new(),
-            1 => " One that diverged or is far worse is left out.".into(),
-            count => format!(" {count} that diverged or are far worse are left out."),
-        }
+            1 => format!(" One {kind} that is far worse is behind the break, with its number."),
+            count => {
+                format!(
+                    " {count} {kind}s that are far worse are behind the break, with their numbers."
+                )
+            }
+        };
+        let diverged = match self.contenders.len() - self.ranked().count() {
+            0 => String::new(),
+            1 => " One that diverged is left out.".into(),
+            count => format!(" {count} that diverged are left out."),
+        };
+        far + &diverged
     }
 
     fn differences(&self) -> Result<Option<Figure>> {
-        let mut shown = self.shown();
+        let mut shown: Vec<_> = self.ranked().collect();
+        let more = match shown.len().saturating_sub(MOST_ROWS) {
+            0 => String::new(),
+            more => format!(" The table has {more} more."),
+        };
+        shown.truncate(MOST_ROWS);
+        let [(_, _, best), _, ..] = &shown[..] else {
+            return Ok(None);
+        };
+        // Others may have a lower mean, because some of their runs diverged.
+        let end = (self.highest() - best.mean).at_least(0.0);
+        let value = |contender: &Contender| contender.difference.map_or(0.0, |found| found.mean);
+        let is_far = |shown: &&(usize, &Contender, Summary)| value(shown.1) > end;
         let reading = format!(
-            "The NLL minus that of the best, paired over {}. A {} whose bar contains the line is not clearly worse than the best.{}",
+            "The NLL minus that of the best, paired over {}. A {} whose bar contains the line is not clearly worse than the \
+             best.{}{more}",
             self.over,
             self.kind,
-            Self::left_out(shown.len(), self.contenders.len())
+            self.exceptions(shown.iter().filter(is_far).count())
         );
-        shown.truncate(MOST_ROWS);
-        if shown.len() < 2 {
-            return Ok(None);
-        }
         let bars = shown.iter().enumerate().map(|(row, (_, contender, _))| {
-            let found = contender.difference;
-            let value = found.map_or(0.0, |found| found.mean);
-            let half = BAR * found.and_then(|found| found.standard_error).unwrap_or(0.0);
+            let error = contender.difference.and_then(|found| found.standard_error);
+            let (value, half) = (value(contender), BAR * error.unwrap_or(0.0));
             Bar {
                 name: &contender.name,
                 value,
@@ -194,6 +217,7 @@ impl Leaderboard<'_> {
             axis: "difference in NLL, nats",
             bars: bars.collect(),
             has_zero: true,
+            end,
         };
         let title = "Difference from the best";
         bars.figure("leaderboard-differences", title, &reading)
@@ -201,20 +225,22 @@ impl Leaderboard<'_> {
     }
 
     fn times(&self) -> Result<Option<Figure>> {
-        let shown = self.shown();
-        let points: Vec<(f64, f64, usize)> = shown
-            .iter()
+        let points: Vec<Point> = self
+            .ranked()
             .filter_map(|(index, contender, nll)| {
                 let seconds = contender.seconds.filter(|&seconds| seconds > 0.0)?;
-                Some((seconds.log10(), nll.mean, *index))
+                Some((seconds.log10(), nll.mean, index))
             })
             .collect();
         if points.len() < 2 {
             return Ok(None);
         }
+        let highest = self.highest();
+        let (far, near): (Vec<Point>, Vec<Point>) =
+            points.into_iter().partition(|point| point.1 > highest);
         let reading = format!(
             "The best are at the bottom, and the fastest at the left. The numbers are ranks.{}",
-            Self::left_out(points.len(), self.contenders.len())
+            self.exceptions(far.len())
         );
         Figure::draw(
             "leaderboard-time",
@@ -222,22 +248,44 @@ impl Leaderboard<'_> {
             reading,
             SIZE,
             |area| {
+                let below = match far.is_empty() {
+                    true => area.clone(),
+                    false => area.split_vertically(ABOVE).1,
+                };
                 let (times, costs) = (
-                    points.iter().map(|point| point.0),
-                    points.iter().map(|point| point.1),
+                    range_of(far.iter().chain(&near).map(|point| point.0)),
+                    range_of(near.iter().map(|point| point.1)),
                 );
                 let mut plane = plane(
-                    area,
-                    &Axis::logarithmic("seconds of a fit", range_of(times)),
-                    &Axis::new("NLL, nats", range_of(costs), tick),
+                    &below,
+                    &Axis::logarithmic("seconds of a fit", times),
+                    &Axis::new("NLL, nats", costs, tick),
                 )?;
-                for &(x, y, index) in &points {
-                    plane.draw_series([Circle::new((x, y), 6, mark_of(index).filled())])?;
-                    let (right, down) = plane.plotting_area().map_coordinate(&(x, y));
-                    let style = letters(MUTED).pos(Pos::new(HPos::Left, VPos::Center));
-                    let rank = (index + 1).to_string();
-                    area.draw(&Text::new(rank, (right + 10, down), style))?;
+                let place = |x: f64, y: f64| plane.plotting_area().map_coordinate(&(x, y));
+                let write = |text: String, (x, y): (i32, i32)| {
+                    let (side, x) = match x > SIZE.0 as i32 / 2 {
+                        true => (HPos::Right, x - 10),
+                        false => (HPos::Left, x + 10),
+                    };
+                    let style = letters(MUTED).pos(Pos::new(side, VPos::Center));
+                    area.draw(&Text::new(text, (x, y), style))
+                };
+                for &(x, nll, index) in &far {
+                    let point = (place(x, costs.1).0, ABOVE as i32 / 2);
+                    area.draw(&Circle::new(point, 6, mark_of(index).filled()))?;
+                    write(format!("{}: {}", index + 1, number(nll)), point)?;
                 }
+                if !far.is_empty() {
+                    let (x, y) = place(times.0, costs.1);
+                    broken_line(area, (x, y), (x, 8), guide())?;
+                }
+                for &(x, y, index) in &near {
+                    write((index + 1).to_string(), place(x, y))?;
+                }
+                let marks = near.iter();
+                let marks =
+                    marks.map(|&(x, y, index)| Circle::new((x, y), 6, mark_of(index).filled()));
+                plane.draw_series(marks)?;
                 Ok(())
             },
         )
@@ -249,10 +297,11 @@ impl Leaderboard<'_> {
             true => value.log10(),
             false => value,
         };
-        let shown = self.shown();
-        let points: Vec<(f64, f64, usize)> = shown
-            .iter()
-            .map(|(index, _, nll)| (coordinate(setting.values[*index]), nll.mean, *index))
+        let highest = self.highest();
+        let points: Vec<Point> = self
+            .ranked()
+            .filter(|(_, _, nll)| nll.mean <= highest)
+            .map(|(index, _, nll)| (coordinate(setting.values[index]), nll.mean, index))
             .filter(|point| point.0.is_finite())
             .collect();
         if points.len() < 2 {
@@ -260,9 +309,14 @@ impl Leaderboard<'_> {
         }
         let values = setting.values.iter();
         let all = values.filter(|value| value.is_finite()).count();
+        let left_out = match all - points.len() {
+            0 => String::new(),
+            1 => " One that diverged or is far worse is left out.".into(),
+            count => format!(" {count} that diverged or are far worse are left out."),
+        };
         let reading = format!(
-            "One point for each trial; the best is marked. If the best trials crowd at one end, a wider range may have better ones.{}",
-            Self::left_out(points.len(), all)
+            "One point for each trial; the best is marked. If the best trials crowd at one end, a wider range may have better \
+             ones.{left_out}"
         );
         let title = setting.name.replace('_', " ");
         let name = format!("trials-{}", setting.name.replace('_', "-"));
@@ -330,10 +384,63 @@ mod tests {
     }
 
     #[test]
-    fn only_contenders_far_beyond_the_errors_are_left_out() {
+    fn only_contenders_far_beyond_the_errors_are_far() {
         // The first three are nearly equal, the others within one standard error.
         assert_eq!(shown(&[5.4448, 5.4455, 5.4456, 5.45, 5.458], 0.017), 5);
         assert_eq!(shown(&[1.0, 1.1, 1.2, 1.3, 40.0], 0.01), 4);
         assert_eq!(shown(&[1.0], 0.01), 1);
+    }
+
+    /// A page whose contenders have these NLLs and names, the best first.
+    fn page(contenders: &[(f64, &str)]) -> String {
+        let summary = |mean| Summary {
+            mean,
+            standard_error: Some(0.01),
+            runs: 6,
+        };
+        let best = contenders[0].0;
+        let contender = |(place, &(nll, name)): (usize, &(f64, &str))| Contender {
+            name: name.into(),
+            nll: Some(summary(nll)),
+            difference: (place > 0).then(|| summary(nll - best)),
+            has_diverged: false,
+            seconds: Some(1.0 + place as f64),
+            cells: Vec::new(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leaderboard.html");
+        let leaderboard = Leaderboard {
+            title: "Comparison".into(),
+            subtitle: "Six runs of each".into(),
+            text: "Means over runs.".into(),
+            kind: "method",
+            over: "runs",
+            contenders: contenders.iter().enumerate().map(contender).collect(),
+            columns: Vec::new(),
+            settings: Vec::new(),
+            command: "burn-bayes compare",
+            config: "",
+        };
+        leaderboard.write(&path).unwrap();
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn a_far_worse_contender_stays_visible_behind_a_break() {
+        let near = [(1.0, "map"), (1.1, "vifa"), (1.2, "swag"), (1.3, "slang")];
+        let whole = page(&near);
+        assert_eq!(whole.matches("<circle").count(), 2 * 4);
+        assert!(!whole.contains("behind the break"), "{whole}");
+        let long = "vadam, model=linear likelihood=heteroscedastic";
+        let broken = page(&[&near[..], &[(40.0, long)]].concat());
+        assert_eq!(broken.matches("<circle").count(), 2 * 5);
+        assert_eq!(broken.matches("behind the break").count(), 2);
+        // The numbers beside the points of both charts.
+        assert!(
+            broken.contains("39.000") && broken.contains("5: 40.000"),
+            "{broken}"
+        );
+        let row = format!("<th scope=\"row\" class=\"long\">{long}</th>");
+        assert!(broken.contains(&row), "{broken}");
     }
 }

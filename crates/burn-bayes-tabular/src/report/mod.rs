@@ -100,8 +100,8 @@ pub struct FurtherScores<'a> {
     pub baselines: &'a [Baseline],
     /// The scores by the values of columns.
     pub by: &'a [ScoresByGroup],
-    /// The coverage of conformal sets or intervals.
-    pub conformal: Option<&'a ConformalScores>,
+    /// The coverage of the conformal sets or intervals of each target.
+    pub conformal: &'a [ConformalScores],
     /// What decisions cost.
     pub costs: Option<&'a CostScores>,
 }

@@ -56,7 +56,7 @@ impl<'a> Page<'a> {
                 rows.inputs,
             )?);
             sections.extend(evaluation::groups(rows.further.by));
-            sections.extend(rows.further.conformal.map(evaluation::conformal));
+            sections.extend(evaluation::conformal(rows.further.conformal));
             sections.extend(rows.further.costs.map(evaluation::costs));
         }
         if let Some(posterior) = report.posterior {

@@ -29,7 +29,7 @@ pub(crate) struct Sample {
     pub(crate) posterior: Option<PosteriorSummary>,
     pub(crate) baselines: Vec<Baseline>,
     pub(crate) by: Vec<ScoresByGroup>,
-    pub(crate) conformal: Option<ConformalScores>,
+    pub(crate) conformal: Vec<ConformalScores>,
 }
 
 impl Sample {
@@ -45,7 +45,7 @@ impl Sample {
             posterior: None,
             baselines: Vec::new(),
             by: Vec::new(),
-            conformal: None,
+            conformal: Vec::new(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Sample {
         FurtherScores {
             baselines: &self.baselines,
             by: &self.by,
-            conformal: self.conformal.as_ref(),
+            conformal: &self.conformal,
             costs: None,
         }
     }

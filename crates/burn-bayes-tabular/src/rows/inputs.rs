@@ -12,6 +12,8 @@ pub struct RowInputs {
     pub(crate) places: Vec<usize>,
     /// One for each input, with the cells of these rows.
     pub(crate) columns: Vec<Column>,
+    /// That of the first target.
+    pub(crate) target: Column,
     /// Columns that are copied into the predictions, with their unchanged cells.
     pub(crate) kept: Vec<(String, Vec<String>)>,
 }
@@ -20,7 +22,7 @@ impl RowInputs {
     /// The inputs of these rows of a table.
     ///
     /// # Errors
-    /// If a column is missing or has another type than in training.
+    /// If a column is missing, or an input has another type than in training.
     pub(crate) fn of(
         preprocessor: &Preprocessor,
         table: &Table,
@@ -29,6 +31,9 @@ impl RowInputs {
         let columns = preprocessor.feature_columns(table)?.into_iter();
         Ok(Self {
             columns: columns.map(|column| column.select(&places)).collect(),
+            target: table
+                .column(preprocessor.targets()[0].name())?
+                .select(&places),
             places,
             kept: Vec::new(),
         })
@@ -55,6 +60,7 @@ impl RowInputs {
         let kept = Vec::new();
         Self {
             places,
+            target: columns[0].clone(),
             columns,
             kept,
         }

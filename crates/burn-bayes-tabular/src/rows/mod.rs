@@ -32,9 +32,12 @@ pub use training_set::{Target, TrainingSet};
 /// Warnings about suspicious columns of a table, about missing values that are imputed, and about times.
 pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
     let (path, targets) = (settings.path()?.display(), settings.targets()?);
-    let not_features: Vec<String> = settings.not_features().collect();
+    let not_features: Vec<String> = settings.not_features(table).collect();
     let is_feature = |name: &str| {
-        let mut others = targets.iter().chain(&not_features);
+        let mut others = targets
+            .iter()
+            .chain(&not_features)
+            .chain(&settings.exposure);
         others.all(|other| other != name)
     };
     let features: Vec<&str> = table.columns().iter().map(Column::name).collect();
@@ -162,7 +165,7 @@ impl PreparedRows {
             rows: repeated(&held_out.table, settings, held_out.rows)?,
             ..held_out
         };
-        let config = settings.preprocessor()?;
+        let config = settings.preprocessor(&table)?;
         let preprocessor = Preprocessor::fit(&config, &table, train.iter().copied())?;
         let rows = &held_out.rows;
         let dataset = match rows.is_empty() {
@@ -223,6 +226,14 @@ fn bits(targets: &Targets) -> Vec<u64> {
     }
 }
 
+/// The true values of each target.
+pub(crate) fn columns_of(targets: &Targets) -> &[Targets] {
+    match targets {
+        Targets::Several(columns) => columns,
+        one => std::slice::from_ref(one),
+    }
+}
+
 /// Targets in their own unit.
 pub(crate) fn true_targets(dataset: &Dataset, target: &Target) -> Targets {
     in_own_unit(dataset.targets(), target)
@@ -270,6 +281,7 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
         ("time", &settings.time),
         ("group_by", &settings.group_by),
         ("frequency", &settings.frequency),
+        ("exposure", &settings.exposure),
     ];
     let of_split = of_split.into_iter();
     let of_split = of_split.filter_map(|(field, name)| Some((field, name.as_deref()?)));

@@ -25,11 +25,17 @@ impl InferredTask {
     /// The task of text, of numbers with at most two values, of fractions, and of whole numbers with many values
     /// or few rows for each.
     ///
-    /// Several targets are all numbers, or all have two values.
+    /// Several targets are all numbers, or all have two values. What has an exposure is a count.
     ///
     /// # Errors
     /// If a target has a few whole numbers, which may be classes, counts or numbers, or targets have different tasks.
     pub fn of(table: &Table, settings: &DataSettings) -> Result<Self> {
+        if let Some(name) = &settings.exposure {
+            return Ok(Self {
+                task: TaskName::Counts,
+                reason: format!("the rows have the exposure `{name}`"),
+            });
+        }
         let names = settings.targets()?.iter();
         let columns = names.map(|name| Self::of_column(table.column(name)?));
         let mut columns = columns.collect::<Result<Vec<_>>>()?;

@@ -36,6 +36,8 @@ pub enum Target {
     Counts {
         /// The mean of the training rows, which networks multiply.
         mean: f64,
+        /// Whether the last feature is the logarithm of an exposure, which a mean is proportional to.
+        has_exposure: bool,
     },
     /// One of these classes.
     Classes(Vec<String>),
@@ -47,20 +49,21 @@ impl Target {
     /// The target of a fitted preprocessor.
     pub(crate) fn of(preprocessor: &Preprocessor) -> Self {
         match preprocessor.targets() {
-            [plan] => Self::of_column(plan),
+            [plan] => Self::of_column(plan, preprocessor.has_exposure()),
             plans => {
-                let named = |plan: &TargetPlan| (plan.name().to_string(), Self::of_column(plan));
+                let named =
+                    |plan: &TargetPlan| (plan.name().to_string(), Self::of_column(plan, false));
                 Self::Several(plans.iter().map(named).collect())
             }
         }
     }
 
-    fn of_column(plan: &TargetPlan) -> Self {
+    fn of_column(plan: &TargetPlan, has_exposure: bool) -> Self {
         if let Some(scale) = plan.scale() {
             return Self::Real(scale);
         }
         if let Some(mean) = plan.mean_count() {
-            return Self::Counts { mean };
+            return Self::Counts { mean, has_exposure };
         }
         let classes = plan.classes();
         Self::Classes(classes.map_or_else(Vec::new, |classes| classes.names().to_vec()))
@@ -91,6 +94,37 @@ impl Target {
         match self {
             Self::Real(scale) => scale.spread,
             Self::Counts { .. } | Self::Classes(_) | Self::Several(_) => 1.0,
+        }
+    }
+
+    /// Whether the last feature is the logarithm of an exposure.
+    pub(crate) fn has_exposure(&self) -> bool {
+        matches!(
+            self,
+            Self::Counts {
+                has_exposure: true,
+                ..
+            }
+        )
+    }
+
+    /// The exposures of rows, in means of the training rows; all 1 without exposures.
+    pub(crate) fn exposures(&self, rows: &Features) -> Vec<f64> {
+        let exposure = |row| match (self.has_exposure(), rows.row(row).last()) {
+            (true, Some(logarithm)) => logarithm.exp(),
+            _ => 1.0,
+        };
+        (0..rows.rows()).map(exposure).collect()
+    }
+
+    /// Each target, with its name if there are several.
+    pub(crate) fn of_targets(&self) -> Vec<(Option<&str>, &Self)> {
+        match self {
+            Self::Several(targets) => {
+                let targets = targets.iter();
+                targets.map(|(name, one)| (Some(&**name), one)).collect()
+            }
+            one => vec![(None, one)],
         }
     }
 

@@ -8,31 +8,54 @@ use std::path::PathBuf;
 
 use super::{Run, RunFolder};
 use crate::error::Result;
-use crate::predict::{Conformal, ConformalRequest, KeptColumns, Known};
-use crate::settings::refused;
+use crate::predict::{
+    Conformal, ConformalRequest, ConformalTargets, HALF_LIFE, HeldOutColumns, Known,
+};
+use crate::settings::{LikelihoodName, refused};
 
 impl Run {
-    /// Prediction sets or intervals with a coverage guarantee, calibrated on the held-out rows, and on `recent` ones.
+    /// Prediction sets or intervals with a coverage guarantee, calibrated on the held-out rows, and on `recent` ones, which
+    /// are given for each target.
     ///
     /// # Errors
-    /// If the request does not suit the target, or as [`Run::calibration_file`].
+    /// If the request does not suit the target or how rows were held out, or as [`Run::calibration_file`].
     pub(crate) fn conformal(
         &self,
         folder: &RunFolder,
         request: &ConformalRequest,
         draws: Option<usize>,
-        recent: Option<Known>,
-    ) -> Result<Conformal> {
+        recent: Option<Vec<Known>>,
+    ) -> Result<ConformalTargets> {
         let target = self.model.target();
         let name = self.preprocessor.targets()[0].name();
         request.validate(target, name)?;
+        // The latest rows are held out in the order of time, those of a file in the order of the file.
+        let data = &self.config.data;
+        if request.half_life.is_some() && (data.time.is_none() || data.validation_file.is_some()) {
+            let problem = "needs held-out rows in the order of time; fit with `--time COLUMN`, and without \
+                           `--validation-file`";
+            return Err(refused(HALF_LIFE, problem));
+        }
         let file = self.calibration_file(folder, "conformal", draws, "")?;
         let options = self.config.data.csv_options();
-        let columns = KeptColumns {
-            rules: &self.kept_columns,
-            missing: &options.missing,
-        };
-        Conformal::calibrate(&file, target, name, request, &columns, recent)
+        let is_ordered = self.config.fit.likelihood == Some(LikelihoodName::Ordinal);
+        let mut recent = recent.into_iter().flatten();
+        let targets = target.of_targets().into_iter().map(|(of, target)| {
+            let columns = HeldOutColumns {
+                target: of,
+                rules: &self.kept_columns,
+                missing: &options.missing,
+            };
+            let name = of.unwrap_or(name);
+            let found =
+                Conformal::calibrate(&file, target, name, request, &columns, recent.next())?;
+            let found = match is_ordered {
+                true => found.of_ordered_classes(),
+                false => found,
+            };
+            Ok((of.map(String::from), found))
+        });
+        targets.collect::<Result<_>>().map(ConformalTargets::new)
     }
 
     /// The file with the predictions of held-out rows that the fit has not used, for an option of a command. The

@@ -20,6 +20,7 @@ use super::folder::RunFolder;
 use super::members::{Ensemble, RunModel};
 use super::model_file::{FORMAT, ModelFile};
 use super::recalibration;
+use super::training_rows::fingerprint;
 use super::validation::{Validation, validate};
 use super::{RowRecord, wrong};
 use crate::assessment::Assessment;
@@ -101,7 +102,7 @@ impl EnsembleFit {
             return Err(refused("refit", problem));
         }
         recalibration::check(&config.fit, &rows)?;
-        let fingerprint = format!("{:016x}\n", rows.fingerprint());
+        let fingerprint = format!("{}\n", fingerprint(&rows));
         let folder = match start {
             Start::New(command) => RunFolder::create(out, &config, command)?,
             Start::Instead(command) => RunFolder::replace(out, &config, command)?,

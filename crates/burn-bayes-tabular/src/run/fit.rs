@@ -356,8 +356,9 @@ fn training_divergence(
 ) -> Result<Option<String>> {
     expect_finite(model, train, settings)?;
     let some = train.select(&train.some(MOST_COMPARED));
-    let predictions = model.predict(&some.features()?, settings.draws)?;
-    let found = divergence(train, &predictions, &some.true_targets())?;
+    let rows = some.features()?;
+    let predictions = model.predict(&rows, settings.draws)?;
+    let found = divergence(train, &rows, &predictions, &some.true_targets())?;
     Ok(found.map(|found| found.of_rows("training")))
 }
 

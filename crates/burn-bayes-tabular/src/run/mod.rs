@@ -71,8 +71,8 @@ pub struct Run {
     plain_models: PlainRecord,
     /// How each column in the file of the held-out rows is divided into groups.
     kept_columns: BTreeMap<String, GroupRule>,
-    /// The hash of the training and held-out rows; `None` if an earlier version made the fit.
-    fingerprint: Option<String>,
+    /// The hash of the training and held-out rows.
+    fingerprint: String,
     checksums: Checksums,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct RowRecord {
     /// How each column in the file of the held-out rows is divided into groups.
     pub(crate) kept_columns: BTreeMap<String, GroupRule>,
     /// The hash of all rows.
-    pub(crate) fingerprint: Option<String>,
+    pub(crate) fingerprint: String,
 }
 
 impl RowRecord {
@@ -90,7 +90,7 @@ impl RowRecord {
     fn of(rows: &PreparedRows) -> Self {
         Self {
             kept_columns: rows.kept_columns.clone(),
-            fingerprint: Some(training_rows::fingerprint(rows)),
+            fingerprint: training_rows::fingerprint(rows),
         }
     }
 }

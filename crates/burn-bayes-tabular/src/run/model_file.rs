@@ -18,7 +18,7 @@ use crate::groups::GroupRule;
 use crate::predict::Recalibration;
 
 /// The format of a run's files.
-pub(super) const FORMAT: u32 = 4;
+pub(super) const FORMAT: u32 = 5;
 
 /// Everything after the first line.
 #[derive(Debug, Deserialize, Serialize)]
@@ -33,9 +33,8 @@ pub(super) struct ModelFile {
     /// Why the fit diverged; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) diverged: Option<String>,
-    /// The hash of the training and held-out rows; absent in files of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) fingerprint: Option<String>,
+    /// The hash of the training and held-out rows.
+    pub(super) fingerprint: String,
     pub(super) checksums: Checksums,
     /// The recalibration of the predictions; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

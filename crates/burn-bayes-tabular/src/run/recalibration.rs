@@ -55,12 +55,14 @@ pub(super) fn check(settings: &FitSettings, rows: &PreparedRows) -> Result<()> {
         return Ok(());
     };
     let target = rows.train.target();
-    target.expect_one("recalibrate", "leave it out, or fit each target alone")?;
+    let cure = "its one number is that of one target; leave it out, or fit each target alone";
+    target.expect_one("recalibrate", cure)?;
     let (suitable, what) = match target {
         Target::Classes(_) => (RecalibrationName::Temperature, "a class"),
         Target::Real(_) | Target::Several(_) => (RecalibrationName::Variance, "a number"),
         Target::Counts { .. } => {
-            let problem = "is for numbers and classes, but the target is a count; leave it out";
+            let problem = "is for numbers and classes, but the target is a count, whose dispersion is learned with \
+                           `--likelihood negative-binomial`; leave it out";
             return Err(refused("recalibrate", problem));
         }
     };

@@ -19,7 +19,7 @@ use crate::experiments::search::Ranges;
 use crate::new_rows::{PredictionRequest, RowPredictor};
 use crate::predict::Uncertainty;
 use crate::predict::{Abstention, threshold_at_risk};
-use crate::predict::{Conformal, ConformalRequest, KeptColumns, PredictionTable};
+use crate::predict::{Conformal, ConformalRequest, HeldOutColumns, PredictionTable};
 use crate::rows::TrainingSet;
 use crate::rows::{PreparedRows, SplitTable, read_table};
 use crate::settings::{DataSettings, FitSettings};
@@ -320,18 +320,20 @@ fn spoilt_validation_rows() {
         set_method: None,
         by: None,
         recent: None,
+        half_life: None,
     };
     let abstention = Abstention::Class {
         score: Uncertainty::Entropy,
         classes: 2,
     };
-    let columns = KeptColumns {
+    let columns = HeldOutColumns {
+        target: None,
         rules: &BTreeMap::new(),
         missing: &[],
     };
     let threshold = || {
         Conformal::calibrate(&path, run.model.target(), "y", &request, &columns, None)?;
-        threshold_at_risk(&path, abstention, 0.95, 0.5)
+        threshold_at_risk(&path, None, abstention, 0.95, 0.5)
     };
     threshold().unwrap();
     proptest!(config(100), |(edits in edits())| {

@@ -1,9 +1,8 @@
 //! The rows that a run was fitted to, read again from its training file.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{Column, Features};
+use burn_bayes_data::{Features, present};
 
 use super::{Run, wrong};
 use crate::error::{Result, TabularError};
@@ -19,8 +18,6 @@ pub(crate) struct TrainingRows {
     pub(crate) features: Features,
     /// The cells of every row.
     pub(crate) inputs: RowInputs,
-    /// The column of the first target.
-    pub(crate) target: Column,
 }
 
 impl Run {
@@ -43,11 +40,7 @@ impl Run {
             rows.extend(&split.held_out.rows);
         }
         let prepared = PreparedRows::prepare(split, settings)?;
-        if self
-            .fingerprint
-            .as_ref()
-            .is_some_and(|known| *known != fingerprint(&prepared))
-        {
+        if self.fingerprint != fingerprint(&prepared) {
             let problem = "its rows differ from those of the fit; restore the file, or fit again";
             return Err(wrong(path, problem));
         }
@@ -63,9 +56,6 @@ impl Run {
         Ok(TrainingRows {
             path: path.clone(),
             features,
-            target: table
-                .column(self.preprocessor.targets()[0].name())?
-                .select(&rows),
             inputs: RowInputs::of(&self.preprocessor, &table, rows)?,
         })
     }
@@ -82,9 +72,7 @@ fn expect_file(path: &Path) -> Result<()> {
         let problem = "they came from the standard input; fit to a file";
         return Err(TabularError::Data(problem.into()));
     }
-    let mut packed = OsString::from(path);
-    packed.push(".gz");
-    match path.is_file() || Path::new(&packed).is_file() {
+    match present(path).is_file() {
         true => Ok(()),
         false => Err(wrong(
             path,

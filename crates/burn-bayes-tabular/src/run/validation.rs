@@ -63,7 +63,8 @@ pub(super) fn validate(
     let target = train.target();
     let targets = true_targets(rows, target);
     // Of the training alone: a recalibration neither hides nor causes a divergence.
-    let diverged = divergence(train, predictions, &targets)?.map(|found| found.to_string());
+    let diverged = divergence(train, rows.features(), predictions, &targets)?;
+    let diverged = diverged.map(|found| found.to_string());
     let cross_fitted = config
         .fit
         .recalibrate
@@ -206,10 +207,9 @@ pub fn curves(metrics: &[EpochMetrics], target: &Target) -> [TrainingCurve; 3] {
         // The network is trained on standardised targets, whose densities have another scale.
         Target::Real(_) => ("nats per row, standardised", "RMSE, the target's unit"),
         Target::Counts { .. } => ("nats per row", "RMSE"),
-        Target::Several(_) if target.scales().is_some() => (
-            "nats per row, standardised",
-            "RMSE, in standard deviations of the targets",
-        ),
+        Target::Several(_) if target.scales().is_some() => {
+            ("nats per row, standardised", "RMSE, standardised")
+        }
         Target::Several(_) => ("loss, nats per row", "Hamming loss"),
     };
     let curve = |label: &str, unit: &str, value: fn(&EpochMetrics) -> Option<f64>| TrainingCurve {

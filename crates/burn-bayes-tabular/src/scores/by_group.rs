@@ -13,6 +13,7 @@ use super::classification::BINS;
 use crate::error::Result;
 use crate::groups::Groups;
 use crate::predict::{ClassPredictions, NumberMixture, Predictions, mismatched};
+use crate::rows::columns_of;
 use crate::scores::{Summary, row_costs};
 
 /// Groups with fewer rows are marked as small: their calibration error is mostly noise.
@@ -25,6 +26,9 @@ pub const GROUP_LEVELS: [f64; 2] = [0.5, 0.9];
 pub struct ScoresByGroup {
     /// The column.
     pub column: String,
+    /// The name of the target; only if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// One for each group.
     pub groups: Vec<GroupScores>,
 }
@@ -95,7 +99,30 @@ struct OfTask {
 }
 
 impl ScoresByGroup {
-    /// The scores of predictions in these groups.
+    /// The scores of predictions in these groups, of each target.
+    ///
+    /// # Errors
+    /// If predictions, targets and groups do not match.
+    pub(crate) fn of_targets(
+        groups: &Groups,
+        predictions: &Predictions,
+        targets: &Targets,
+    ) -> Result<Vec<Self>> {
+        let pairs = predictions
+            .of_targets()
+            .into_iter()
+            .zip(columns_of(targets));
+        pairs
+            .map(|((name, predictions), targets)| {
+                Ok(Self {
+                    target: name.map(String::from),
+                    ..Self::of(groups, predictions, targets)?
+                })
+            })
+            .collect()
+    }
+
+    /// The scores of the predictions of one target.
     ///
     /// # Errors
     /// If predictions, targets and groups do not match.
@@ -143,6 +170,7 @@ impl ScoresByGroup {
         Ok(Self {
             groups: groups.collect(),
             column: by.clone(),
+            target: None,
         })
     }
 }

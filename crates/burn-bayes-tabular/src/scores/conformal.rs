@@ -11,13 +11,17 @@ use serde::Serialize;
 use crate::distinct::distinct;
 use crate::error::Result;
 use crate::groups::Groups;
-use crate::predict::{Conformal, Predictions, mismatched};
+use crate::predict::{Conformal, ConformalTargets, Predictions, mismatched};
+use crate::rows::columns_of;
 use crate::scores::Interval;
 use crate::scores::score::mean;
 
 /// The coverage of conformal sets or intervals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConformalScores {
+    /// The name of the target; only if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// The level of the guarantee.
     pub level: f64,
     /// Number of held-out rows that calibrated the sets or intervals.
@@ -63,12 +67,31 @@ pub struct PartCoverage {
 }
 
 impl ConformalScores {
-    /// The coverage of predictions, with the group of each row if groups have thresholds of their own, and in the groups
-    /// of columns.
+    /// The coverage of predictions of each target, with the group of each row if groups have thresholds of their own, and
+    /// in the groups of columns.
     ///
     /// # Errors
     /// If predictions, targets and groups do not match.
-    pub(crate) fn of(
+    pub(crate) fn of_targets(
+        conformal: &ConformalTargets,
+        groups: Option<&[usize]>,
+        predictions: &Predictions,
+        targets: &Targets,
+        columns: &[Groups],
+    ) -> Result<Vec<Self>> {
+        let predictions = predictions.of_targets().into_iter();
+        let all = predictions.zip(conformal.iter()).zip(columns_of(targets));
+        all.map(|(((_, predictions), (target, one)), targets)| {
+            Ok(Self {
+                target: target.map(String::from),
+                guarantee: conformal.guarantee(),
+                ..Self::of(one, groups, predictions, targets, columns)?
+            })
+        })
+        .collect()
+    }
+
+    fn of(
         conformal: &Conformal,
         groups: Option<&[usize]>,
         predictions: &Predictions,
@@ -132,6 +155,7 @@ impl ConformalScores {
         let is_classification = matches!(predictions, Predictions::Classes(_));
         let all = coverage_by_group(&vec![0; hits.len()], &hits, level)?;
         Ok(Self {
+            target: None,
             level,
             calibration_rows: conformal.rows(),
             guarantee: conformal.guarantee(),

@@ -1,6 +1,6 @@
 //! The constant prediction from the training targets, the simplest plain model.
 
-use burn_bayes_data::ColumnScale;
+use burn_bayes_data::{ColumnScale, Features};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -9,6 +9,7 @@ use crate::predict::{
     TargetPredictions,
 };
 use crate::rows::{Target, TrainingSet};
+use crate::scores::score::mean;
 
 /// The constant prediction from the training targets.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -16,7 +17,7 @@ use crate::rows::{Target, TrainingSet};
 pub(crate) enum Constant {
     /// The class frequencies.
     Frequencies(Vec<f64>),
-    /// A Poisson distribution with the mean count as rate.
+    /// A Poisson distribution with the mean count as rate, or in proportion to exposures.
     Rate(f64),
     /// A Gaussian with their mean and standard deviation.
     Gaussian { mean: f64, deviation: f64 },
@@ -31,7 +32,10 @@ impl Constant {
     pub(crate) fn of(train: &TrainingSet) -> Result<Self> {
         Ok(match train.target() {
             Target::Classes(_) => Self::Frequencies(train.target_means()),
-            Target::Counts { .. } => Self::Rate(train.target_means()[0]),
+            Target::Counts { .. } => {
+                let exposures = train.target().exposures(&train.features()?);
+                Self::Rate(train.target_means()[0] / mean(&exposures))
+            }
             Target::Real(_) => Self::gaussian(train.target_scales()?[0]),
             Target::Several(_) => Self::Several(match train.target().scales() {
                 Some(_) => train
@@ -57,24 +61,26 @@ impl Constant {
         }
     }
 
-    /// The same prediction for this number of rows.
-    pub(crate) fn predictions(&self, target: &Target, rows: usize) -> Predictions {
+    /// The same prediction for these rows.
+    pub(crate) fn predictions(&self, target: &Target, rows: &Features) -> Predictions {
+        let count = rows.rows();
         match self {
             Self::Gaussian { mean, deviation } => {
-                Predictions::Reals(RealPredictions::new(*deviation, 1, vec![*mean; rows]))
+                Predictions::Reals(RealPredictions::new(*deviation, 1, vec![*mean; count]))
             }
             Self::LogNormal { mean, deviation } => {
-                let logarithms = RealPredictions::new(*deviation, 1, vec![*mean; rows]);
+                let logarithms = RealPredictions::new(*deviation, 1, vec![*mean; count]);
                 Predictions::Reals(logarithms.of_logarithms())
             }
             Self::Rate(rate) => {
-                let dispersions = Dispersions::default();
-                Predictions::Counts(CountPredictions::new(dispersions, 1, vec![*rate; rows]))
+                let rates = target.exposures(rows).into_iter();
+                let rates = rates.map(|exposure| rate * exposure).collect();
+                Predictions::Counts(CountPredictions::new(Dispersions::default(), 1, rates))
             }
             Self::Frequencies(frequencies) => Predictions::Classes(ClassPredictions::new(
                 target.classes(),
                 1,
-                frequencies.repeat(rows),
+                frequencies.repeat(count),
             )),
             Self::Several(constants) => {
                 let targets = match target {

@@ -14,7 +14,7 @@
 
 use std::fmt;
 
-use burn_bayes_data::Targets;
+use burn_bayes_data::{Features, Targets};
 
 use super::score::mean;
 use super::{Constant, HoldoutScore, Summary, row_costs};
@@ -103,6 +103,7 @@ impl fmt::Display for Divergence {
 /// If predictions and targets do not match.
 pub fn divergence(
     train: &TrainingSet,
+    rows: &Features,
     predictions: &Predictions,
     targets: &Targets,
 ) -> Result<Option<Divergence>> {
@@ -110,7 +111,7 @@ pub fn divergence(
     if !cost.is_finite() {
         return Ok(Some(Divergence::NotFinite));
     }
-    let constant = Constant::of(train)?.predictions(train.target(), targets.len());
+    let constant = Constant::of(train)?.predictions(train.target(), rows);
     if let Some(far_off) = far_off(&constant, predictions, targets)? {
         return Ok(Some(far_off));
     }
@@ -195,7 +196,7 @@ pub(crate) fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError 
 
 #[cfg(test)]
 mod tests {
-    use burn_bayes_data::{ColumnScale, Dataset, Features};
+    use burn_bayes_data::{ColumnScale, Dataset};
 
     use super::*;
     use crate::predict::{ClassPredictions, RealPredictions};
@@ -238,11 +239,12 @@ mod tests {
         let found = targets(3, ROWS);
         let held_out = Targets::Real(found.clone());
         let judged = |predictions: &Predictions| {
-            let found = divergence(&train, predictions, &held_out).unwrap();
+            let found =
+                divergence(&train, &train.features().unwrap(), predictions, &held_out).unwrap();
             found.map(|found| found.to_string())
         };
         let constant = Constant::of(&train).unwrap();
-        let constant = constant.predictions(train.target(), ROWS);
+        let constant = constant.predictions(train.target(), &train.features().unwrap());
         assert_eq!(judged(&constant), None);
         // Slightly too wide and slightly biased.
         assert_eq!(judged(&reals(vec![1010.0; ROWS], 55.0)), None);
@@ -268,7 +270,13 @@ mod tests {
         let train = problem(Targets::Classes(labels.clone()), target);
         let held_out = Targets::Classes(labels);
         let judged = |row: [f64; 2]| {
-            let found = divergence(&train, &of(row.repeat(ROWS)), &held_out).unwrap();
+            let found = divergence(
+                &train,
+                &train.features().unwrap(),
+                &of(row.repeat(ROWS)),
+                &held_out,
+            )
+            .unwrap();
             found.map(|found| found.to_string())
         };
         assert_eq!(judged([0.75, 0.25]), None);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use burn_bayes::eval::{LabelledProbabilities, accuracy, rmse};
-use burn_bayes_data::Targets;
+use burn_bayes_data::{Features, Targets};
 
 use super::score::mean;
 use super::{NLL, divergence, row_costs};
@@ -45,10 +45,11 @@ impl HoldoutScore {
     /// Scores predictions of the held-out rows of a fit to these rows; `None` if they have no scores.
     pub(crate) fn judged(
         train: &TrainingSet,
+        rows: &Features,
         predictions: &Predictions,
         targets: &Targets,
     ) -> Result<Option<Self>> {
-        let divergence = divergence(train, predictions, targets)?;
+        let divergence = divergence(train, rows, predictions, targets)?;
         if divergence.is_some_and(|divergence| !divergence.has_scores()) {
             return Ok(None);
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use burn_bayes_data::{CsvOptions, PreprocessorConfig, Scaling};
+use burn_bayes_data::{Column, CsvOptions, PreprocessorConfig, Scaling, Table};
 
 use super::choices::{
     DecimalName, Delimiter, HeaderName, MissingName, TargetColumns, TargetScaleName, TaskName,
@@ -15,8 +15,8 @@ use crate::error::Result;
 settings! {
     /// The file with the training rows, and how it is read.
     DataSettings {
-        /// File with the training rows: CSV or JSON lines, optionally compressed with gzip or zstd; with the feature `parquet`,
-        /// also Parquet or Arrow.
+        /// File with the training rows: CSV or JSON lines, optionally compressed with gzip, zstd or zip; with the feature
+        /// `parquet`, also Parquet or Arrow.
         [option: Some("data"), value: Some("FILE")]
         path: PathBuf;
         /// Column to predict, or several, separated by commas.
@@ -73,6 +73,10 @@ settings! {
         /// Column that says for how many rows each row stands. It is not a feature.
         [value: Some("COLUMN")]
         frequency: String;
+        /// Column of exposures, such as the time or the population that counts were counted in: the mean of a count is
+        /// proportional to it.
+        [value: Some("COLUMN")]
+        exposure: String;
     }
 }
 
@@ -128,6 +132,7 @@ impl DataSettings {
             ("time", &self.time),
             ("group_by", &self.group_by),
             ("frequency", &self.frequency),
+            ("exposure", &self.exposure),
         ];
         for (field, column) in others {
             if let Some(name) = column.as_ref().filter(|&name| targets.contains(name)) {
@@ -140,6 +145,15 @@ impl DataSettings {
         if self.time.is_some() && self.group_by.is_some() {
             let problem = "is given together with `--group-by`; rows are held out by one of them";
             return Err(refused("time", problem));
+        }
+        match (&self.exposure, self.task) {
+            (Some(_), Some(task)) if task != TaskName::Counts => {
+                let problem = format!(
+                    "is for counts, but the task is {task}; leave it out, or use `--task counts`"
+                );
+                return Err(refused("exposure", problem));
+            }
+            _ => {}
         }
         let is_one_number =
             targets.len() == 1 && self.task.is_none_or(|task| task == TaskName::Regression);
@@ -202,23 +216,29 @@ impl DataSettings {
         }
     }
 
-    /// Columns that are read for the splits, but are no features.
-    pub(crate) fn not_features(&self) -> impl Iterator<Item = String> {
-        let time = self.time.iter().filter(|name| self.ignore.0.contains(name));
-        time.chain(&self.group_by).chain(&self.frequency).cloned()
+    /// Columns of a table that are neither targets nor features: those that are read for the splits, and those that other
+    /// fits to the table use.
+    pub(crate) fn not_features(&self, table: &Table) -> impl Iterator<Item = String> {
+        let columns = table.columns().iter().map(Column::name);
+        let ignored = columns.filter(|&name| self.ignore.0.iter().any(|ignored| ignored == name));
+        let ignored: Vec<String> = ignored.map(String::from).collect();
+        let of_splits = self.group_by.iter().chain(&self.frequency).cloned();
+        ignored.into_iter().chain(of_splits)
     }
 
     /// Columns that are not read.
     pub(crate) fn unread(&self) -> impl Iterator<Item = &String> {
-        let used = [&self.time, &self.group_by, &self.frequency].map(Option::as_ref);
+        let used = [&self.time, &self.group_by, &self.frequency, &self.exposure];
+        let used = used.map(Option::as_ref);
         let ignored = self.ignore.0.iter();
         ignored.filter(move |name| !used.contains(&Some(*name)))
     }
 
-    /// How its columns are prepared.
-    pub fn preprocessor(&self) -> Result<PreprocessorConfig> {
+    /// How the columns of a table are prepared.
+    pub fn preprocessor(&self, table: &Table) -> Result<PreprocessorConfig> {
         let config = PreprocessorConfig::new(self.targets()?.to_vec(), self.task()?.into())
-            .with_ignored(self.not_features())
+            .with_ignored(self.not_features(table))
+            .with_exposure(self.exposure.clone())
             .with_missing(self.missing.into())
             .with_unseen(self.unseen.into())
             .with_rare(self.rare)

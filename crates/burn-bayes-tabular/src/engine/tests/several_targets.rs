@@ -258,7 +258,13 @@ fn what_several_targets_cannot_have_is_refused_by_name() {
     assert!(labels.starts_with("`likelihood`"), "{labels}");
 
     let counts = [
-        ("a", Target::Counts { mean: 1.0 }),
+        (
+            "a",
+            Target::Counts {
+                mean: 1.0,
+                has_exposure: false,
+            },
+        ),
         ("b", Target::Real(scale(1.0))),
     ];
     let counts = counts.map(|(name, target)| (name.to_string(), target));

@@ -11,7 +11,7 @@ use std::path::Path;
 use burn_bayes::eval::ConformalCross;
 use serde::Serialize;
 
-use super::{Comparison, Runs, runs_of};
+use super::{Comparison, Runs, cell, runs_of};
 use crate::error::Result;
 use crate::experiments::jobs::{LeftOut, Record};
 use crate::files::{csv_bytes, write_whole};
@@ -174,7 +174,7 @@ impl CrossIntervals {
             let _ = writeln!(
                 page,
                 "| {} | {} | {coverage} |",
-                found.method,
+                cell(&found.method),
                 number(found.mean_width)
             );
         }

@@ -1,4 +1,4 @@
-//! Comparison of methods: means over runs, and paired tests against the best method.
+//! Comparison of methods and settings: means over runs, and paired tests against the best fit.
 //!
 //! Runs share training rows, and those of several repeats also test rows, so they are not independent. Standard errors and
 //! tests have the correction of C. Nadeau and Y. Bengio, "Inference for the generalization error" (2003): more repeats
@@ -7,8 +7,10 @@
 mod cross_intervals;
 mod leaderboard;
 mod runs;
+mod variants;
 
 pub use runs::Runs;
+pub use variants::{Change, Variant};
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -60,7 +62,7 @@ pub struct Comparison {
     intervals: Option<CrossIntervals>,
 }
 
-/// A method or a plain model.
+/// A method, perhaps with the changes of a variant, or a plain model.
 #[derive(Debug, Serialize)]
 struct Row {
     method: String,
@@ -90,7 +92,7 @@ struct Entry {
 }
 
 impl Comparison {
-    /// From the records of all runs of the methods and plain models with these names, with the `positive` class of F1.
+    /// From the records of all runs of the fits and plain models with these names, with the `positive` class of F1.
     pub fn of(
         command: String,
         positive: Option<&str>,
@@ -185,10 +187,7 @@ impl Comparison {
              for the rows that runs share (Nadeau and Bengio, 2003).\n",
             self.runs
         );
-        let title = |column: &ScoreSpec| {
-            let title = column.title_of(self.positive.as_deref());
-            title.replace('|', "\\|")
-        };
+        let title = |column: &ScoreSpec| cell(&column.title_of(self.positive.as_deref()));
         let heads: Vec<String> = ["method".into()]
             .into_iter()
             .chain(columns.iter().map(title))
@@ -201,7 +200,7 @@ impl Comparison {
                 .iter()
                 .map(|column| shown(row.scores.get(column.key)));
             let ends = [row.diverged.to_string(), format!("{:.2}", row.seconds)];
-            let entries: Vec<String> = [row.method.clone()]
+            let entries: Vec<String> = [cell(&row.method)]
                 .into_iter()
                 .chain(scores)
                 .chain(ends)
@@ -253,6 +252,11 @@ impl Comparison {
             rows.any(|row| row.scores.contains_key(column.key))
         })
     }
+}
+
+/// A text as a cell of a Markdown table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
 }
 
 /// The records of a method, in the order of runs.

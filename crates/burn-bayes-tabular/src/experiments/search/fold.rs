@@ -10,7 +10,7 @@ use burn_bayes_data::{
 
 use serde::{Serialize, Serializer};
 
-use crate::engine::{Unobserved, check, fit, in_effect, is_quickly_solved, weights};
+use crate::engine::{Unobserved, check, fit, in_effect, is_quickly_solved, likelihoods, weights};
 use crate::error::{Result, TabularError};
 use crate::experiments::jobs::LeftOut;
 use crate::plain_models;
@@ -18,7 +18,7 @@ use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{fingerprint_of, repeated, true_targets};
 use crate::scores::{Constant, HoldoutScore, Intervals, Scores, row_costs};
-use crate::settings::{DataSettings, FitSettings, PlainName};
+use crate::settings::{DataSettings, FitSettings, LikelihoodName, PlainName};
 
 /// A training and test split.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ struct FoldRows {
 /// New rows of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct NewTable {
-    pub(crate) table: Table,
+    pub(crate) table: Arc<Table>,
     /// The usable ones.
     pub(crate) rows: Vec<usize>,
 }
@@ -168,7 +168,7 @@ impl Fold {
     ) -> Result<Vec<Arc<Self>>> {
         let table = Arc::new(FoldTable {
             table: rows.table.clone(),
-            preparation: settings.preprocessor()?,
+            preparation: settings.preprocessor(&rows.table)?,
             new,
         });
         let splits = rows.divisions(settings, kept)?.into_iter();
@@ -221,6 +221,11 @@ impl Fold {
     /// D, the number of weights of a network for these rows.
     pub fn weights(&self, settings: &FitSettings) -> Result<usize> {
         weights(settings, self.width, &self.target)
+    }
+
+    /// The likelihoods that a search of these settings tries; see [`likelihoods`].
+    pub(crate) fn likelihoods(&self, settings: &FitSettings) -> Vec<LikelihoodName> {
+        likelihoods(settings, &self.target)
     }
 
     /// Fits the training rows and scores the test rows; `None` if the fit has no scores.
@@ -280,7 +285,7 @@ impl Fold {
     pub fn judge_constant(&self) -> Result<HoldoutScore> {
         let rows = self.rows()?;
         let train = &rows.train;
-        let predictions = Constant::of(train)?.predictions(train.target(), rows.targets.len());
+        let predictions = Constant::of(train)?.predictions(train.target(), &rows.test);
         HoldoutScore::of(&predictions, &rows.targets)
     }
 }
@@ -328,7 +333,9 @@ impl FoldRows {
     fn judged(&self, found: Option<Found>) -> Result<Judged> {
         let (predictions, of_new) = found.unzip();
         let score = match &predictions {
-            Some(predictions) => HoldoutScore::judged(&self.train, predictions, &self.targets)?,
+            Some(predictions) => {
+                HoldoutScore::judged(&self.train, &self.test, predictions, &self.targets)?
+            }
             None => None,
         };
         let predictions = predictions.filter(|_| score.is_some());
@@ -470,7 +477,7 @@ mod tests {
         let predictions = |means: Vec<f64>| Predictions::Reals(RealPredictions::new(0.2, 1, means));
         let rows = fold.rows().unwrap();
         let judged = |predictions: &Predictions| {
-            HoldoutScore::judged(&rows.train, predictions, &rows.targets).unwrap()
+            HoldoutScore::judged(&rows.train, &rows.test, predictions, &rows.targets).unwrap()
         };
         let judgement = judged(&predictions(means)).unwrap();
         assert!((judgement.error - 0.2).abs() < 1e-12);

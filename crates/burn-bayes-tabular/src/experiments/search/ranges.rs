@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::error::{Result, TabularError};
 use crate::files::read_text;
 use crate::random::generator;
-use crate::settings::{FitSettings, Method, refused};
+use crate::settings::{FitSettings, LikelihoodName, Method, refused};
 
 /// The distribution of a setting.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -62,6 +62,16 @@ impl Ranges {
     pub(crate) fn with_effect(mut self, settings: &FitSettings) -> Self {
         self.0
             .retain(|name, _| settings.without_effect(name).is_none());
+        self
+    }
+
+    /// Also of these likelihoods, if there are several.
+    pub(crate) fn with_likelihoods(mut self, likelihoods: &[LikelihoodName]) -> Self {
+        if likelihoods.len() > 1 {
+            let names = likelihoods.iter().map(|name| name.to_string().into());
+            let names = Range::Choice(names.collect());
+            self.0.insert("likelihood".into(), names);
+        }
         self
     }
 

@@ -56,7 +56,11 @@ impl Tuning {
         let weights = self.folds.iter().map(|fold| fold.weights(settings));
         let weights = weights.collect::<Result<Vec<_>>>()?;
         let least = weights.into_iter().min().unwrap_or(usize::MAX);
-        Ok(Ranges::of_method(settings.method, least)?.with_effect(settings))
+        let ranges = Ranges::of_method(settings.method, least)?.with_effect(settings);
+        Ok(match self.folds.first() {
+            Some(fold) => ranges.with_likelihoods(&fold.likelihoods(settings)),
+            None => ranges,
+        })
     }
 
     /// A search of these ranges.

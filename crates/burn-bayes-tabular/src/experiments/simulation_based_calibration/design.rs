@@ -61,7 +61,9 @@ impl Design {
 impl From<PreparedRows> for Design {
     /// The training rows.
     fn from(prepared: PreparedRows) -> Self {
-        let columns = prepared.preprocessor.feature_names();
+        let mut columns = prepared.preprocessor.feature_names();
+        // An exposure has no weight.
+        columns.truncate(columns.len() - usize::from(prepared.preprocessor.has_exposure()));
         Self::new(prepared.train, columns)
     }
 }

@@ -52,8 +52,13 @@ impl Simulator {
             let problem = "names several columns, but one is simulated; name one of them";
             return Err(refused("target", problem));
         }
+        if matches!(design.rows.target(), Target::Counts { .. }) {
+            let problem =
+                "is counts, of which none are simulated; check the method with numbers or classes";
+            return Err(refused("task", problem));
+        }
         if !engine::is_simple(settings, design.rows.target()) {
-            let problem = "has no simulation; leave it out";
+            let problem = "has no simulation, as gaussian and categorical have; leave it out";
             return Err(refused("likelihood", problem));
         }
         let is_learned = settings.noise_precision == NoisePrecision::LEARNED;

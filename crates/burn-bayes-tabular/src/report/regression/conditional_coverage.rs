@@ -14,7 +14,7 @@ use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, guide, keys, letters, 
 use crate::report::palette::{BLUE, INK, MUTED, VERMILION};
 use crate::report::section::{Section, Table};
 use crate::rows::RowInputs;
-use crate::text::{percent, rounded_percent, sentence, shortened, tick};
+use crate::text::{percent, rounded_percent, shortened, tick};
 use burn_bayes::eval::Bounded;
 
 /// Nominal levels of the intervals.
@@ -195,7 +195,7 @@ fn table(blocks: &[Block]) -> Table {
         header.chain(of_levels),
         blocks.iter().flat_map(|block| {
             let rows = block.rows.iter();
-            rows.map(|(name, levels)| cells(&sentence(&block.quantity), name, levels))
+            rows.map(|(name, levels)| cells(&block.quantity, name, levels))
         }),
     )
 }

@@ -38,7 +38,8 @@ fn with_conformal(mut sample: Sample) -> Sample {
         interval,
         adjusted_p_value,
     };
-    sample.conformal = Some(ConformalScores {
+    sample.conformal = vec![ConformalScores {
+        target: None,
         level: 0.9,
         calibration_rows: 100,
         guarantee: "the set of a new row contains its class".into(),
@@ -50,7 +51,7 @@ fn with_conformal(mut sample: Sample) -> Sample {
             by: "size of the set".into(),
             parts: vec![part(Some("1"), 0.25), part(None, 1e-9)],
         }],
-    });
+    }];
     sample
 }
 
@@ -72,7 +73,7 @@ fn groups_of_classes_have_their_scores_and_how_to_read_them() {
     );
     assert_eq!(cells(&page, "Scores by w&#60;rd", "(missing)")[0], "40");
     assert!(page.contains("fewer than 30 rows") && page.contains("its mean confidence"));
-    assert!(!page.contains("With several columns"));
+    assert!(!page.contains("With several tables"));
 }
 
 #[test]
