@@ -75,7 +75,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: swag
     let start = Instant::now();
-    let config = BayesianConfig::new(train_len, SwagConfig::new()).with_seed(seed);
+    let config = BayesianConfig::new(train_len, SwagConfig::new())
+        .with_steps(training.steps() as u64)
+        .with_seed(seed);
     let (rates, model) = (config.learning_rates(), config.init(new_net(seed)));
     let swag = training.run(model, rates, seed)?;
     // ANCHOR_END: swag
@@ -117,12 +119,16 @@ struct Training {
 }
 
 impl Training {
+    fn steps(&self) -> usize {
+        self.epochs * self.pictures.per_epoch()
+    }
+
     /// Trains a plain network, or one with a posterior.
     fn run<L>(&self, model: L, rates: LearningRates, seed: u64) -> Result<L, Box<dyn Error>>
     where
         L: TrainerModel + TrainStep<Input = ImageBatch>,
     {
-        let rates = rates.over(self.epochs * self.pictures.per_epoch());
+        let rates = rates.over(self.steps());
         let trainer = Trainer::new(model, FusedAdamConfig::new().init(), rates.init())
             .with_epochs(self.epochs)
             .with_seed(seed);

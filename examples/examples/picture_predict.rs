@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // ANCHOR_END: methods
 
     println!("test digits");
-    println!("           accuracy    NLL    ECE  error at 80 %   AURC  ms per 1000");
+    println!("           accuracy  confidence    NLL    ECE  error at 80 %    AURC  ms per 1000");
     for method in &methods {
         method.print(&sets[TEST].1)?;
     }
@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for score in &scores {
         score.print_auroc()?;
     }
-    print!("\nflagged at 5 % false alarms  test digits");
+    print!("\nflagged at 5 % false alarms       digits");
     for kind in PictureKind::FOREIGN {
         print!("{:>11}", name_of(kind));
     }
@@ -162,9 +162,10 @@ impl Method {
         let errors = zero_one_losses(&read.labelled());
         let curve = RiskCoverage::new(&predictive_entropy(read.average()), &errors)?;
         println!(
-            "{:<9} {:>9.3} {:>6.3} {:>6.3} {:>14.3} {:>6.4} {:>12.0}",
+            "{:<9} {:>9.3} {:>11.3} {:>6.3} {:>6.3} {:>14.3} {:>7.4} {:>12.0}",
             self.name,
             scores.accuracy,
+            scores.confidence,
             scores.nll,
             scores.calibration_error,
             1.0 - scores.by_entropy[1],

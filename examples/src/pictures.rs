@@ -46,7 +46,7 @@ const LETTERS: [[u8; 7]; 10] = [
     ],
 ];
 const SIDE: usize = 16;
-const NOISE_DEVIATION: f32 = 0.5;
+const NOISE_DEVIATION: f32 = 0.4;
 
 /// What a set of pictures shows. All but the digits are foreign to a network that was trained on these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
