@@ -54,6 +54,8 @@ pub(crate) enum Kind {
         problem: String,
     },
     #[error("{0}")]
+    Onnx(String),
+    #[error("{0}")]
     Layout(String),
     #[error("{0}")]
     Storage(String),
@@ -88,6 +90,11 @@ impl Error {
     /// Whether a model does not fit the layout.
     pub fn is_layout(&self) -> bool {
         matches!(self.0, Kind::Layout(_))
+    }
+
+    /// Whether a model cannot be written as an ONNX file.
+    pub fn is_onnx(&self) -> bool {
+        matches!(self.0, Kind::Onnx(_))
     }
 
     /// Whether a saved layout cannot be read.

@@ -33,6 +33,7 @@ mod lower;
 mod memo;
 mod memory_use;
 mod module_path;
+mod onnx;
 mod operation;
 mod parameters;
 mod plan;
@@ -56,6 +57,7 @@ pub use factor::Term;
 pub use gradients::{Block, ExampleGradients, ExampleJacobians, ExampleLosses};
 pub use layout::{Layout, LayoutEntry};
 pub use module_path::ModulePath;
+pub use onnx::OnnxModel;
 pub use template::Template;
 
 #[cfg(test)]

@@ -142,9 +142,17 @@ impl Error {
     pub fn is_graph(&self) -> bool {
         match &self.0 {
             Kind::InEpoch { error, .. } => error.is_graph(),
-            Kind::Graph(error) => !(error.is_config() || error.is_layout() || error.is_storage()),
+            Kind::Graph(error) => {
+                let is_other = error.is_config() || error.is_layout() || error.is_storage();
+                !(is_other || error.is_onnx())
+            }
             _ => false,
         }
+    }
+
+    /// Whether a model cannot be written as an ONNX file.
+    pub fn is_onnx(&self) -> bool {
+        matches!(&self.0, Kind::Graph(error) if error.is_onnx())
     }
 }
 

@@ -250,7 +250,7 @@ fn windowed(x: Value, lens: &[usize], [steps, sizes, dilations]: [&[usize]; 3]) 
 
 impl Pool {
     /// The options with sizes and padding for these lengths. `None` for windows of different lengths.
-    fn sized(&self, inner: &[usize], lens: &[usize]) -> Option<Self> {
+    pub(crate) fn sized(&self, inner: &[usize], lens: &[usize]) -> Option<Self> {
         let mut sized = self.clone();
         if self.is_adaptive {
             for (&inner, &len) in inner.iter().zip(lens) {
@@ -275,7 +275,7 @@ impl Pool {
     }
 
     /// One over the number of entries that each window counts.
-    fn shares(&self, inner: &[usize], lens: &[usize]) -> Vec<f32> {
+    pub(crate) fn shares(&self, inner: &[usize], lens: &[usize]) -> Vec<f32> {
         let count = |axis: usize, window: usize| {
             let start = window * self.stride[axis];
             // The options have the same padding on both sides.

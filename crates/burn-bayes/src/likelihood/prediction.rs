@@ -60,7 +60,7 @@ impl Prediction {
 
     /// The expectation of the targets at every draw, `[draws, rows, targets]`.
     pub fn draw_means(&self) -> Tensor<3> {
-        self.of_draws(|outputs| self.likelihood.mean(outputs))
+        self.of_rows(|outputs| self.likelihood.mean(outputs))
     }
 
     /// The probabilities of the classes or labels, `[rows, classes]`.
@@ -74,6 +74,46 @@ impl Prediction {
                 Ok(self.mean())
             }
             _ => Err(self.refused("probabilities of classes")),
+        }
+    }
+
+    /// The entropy of the class of each row, in nats, `[rows]`: the whole uncertainty.
+    ///
+    /// # Errors
+    ///
+    /// If the targets are no classes.
+    pub fn predictive_entropy(&self) -> Result<Tensor<1>> {
+        self.expect_classes("entropy of classes")?;
+        Ok(self.class_entropy())
+    }
+
+    /// The information that the class of each row would give about the weights, in nats, `[rows]`: the entropy less the average
+    /// of the draws' own entropies, which is the epistemic part of the uncertainty.
+    ///
+    /// # Errors
+    ///
+    /// If the targets are no classes.
+    pub fn mutual_information(&self) -> Result<Tensor<1>> {
+        self.expect_classes("mutual information of classes")?;
+        Ok(self.class_information())
+    }
+
+    /// The entropy of the averaged probabilities.
+    pub(crate) fn class_entropy(&self) -> Tensor<1> {
+        entropies::<2, 1>(self.mean())
+    }
+
+    /// The entropy of the averaged probabilities less the average of the draws' entropies.
+    pub(crate) fn class_information(&self) -> Tensor<1> {
+        let of_draws = entropies::<3, 2>(self.draw_means());
+        let expected = of_draws.mean_dim(0).squeeze_dim::<1>(0);
+        (self.class_entropy() - expected).clamp_min(0.0)
+    }
+
+    fn expect_classes(&self, what: &str) -> Result<()> {
+        match self.likelihood {
+            Likelihood::Categorical | Likelihood::Ordinal => Ok(()),
+            _ => Err(self.refused(what)),
         }
     }
 
@@ -110,7 +150,7 @@ impl Prediction {
             Likelihood::Poisson => CountMixture::new(host(means)?, draws, places)
                 .and_then(|mixture| mixture.quantiles(probability)),
             Likelihood::NegativeBinomial => {
-                let dispersions = host(self.of_draws(|outputs| {
+                let dispersions = host(self.of_rows(|outputs| {
                     let [_, log_dispersions] = halves(outputs);
                     log_dispersions.exp()
                 }))?;
@@ -135,7 +175,7 @@ impl Prediction {
 
     /// The variance of the targets at every draw, `[draws, rows, targets]`.
     fn draw_variances(&self) -> Tensor<3> {
-        self.of_draws(|outputs| self.likelihood.variance(outputs))
+        self.of_rows(|outputs| self.likelihood.variance(outputs))
     }
 
     /// The Gaussians of every draw's prediction; `None` without Gaussian noise.
@@ -176,6 +216,14 @@ impl Prediction {
         Tensor::stack((0..draws).map(|draw| function(outputs(draw))).collect(), 0)
     }
 
+    /// A function of each row of outputs on its own, for every draw, `[draws, rows, …]`.
+    fn of_rows(&self, function: impl Fn(Tensor<2>) -> Tensor<2>) -> Tensor<3> {
+        let [draws, rows, width] = self.draw_outputs.dims();
+        let results = function(self.draw_outputs.clone().reshape([draws * rows, width]));
+        let width = results.dims()[1];
+        results.reshape([draws, rows, width])
+    }
+
     /// The same without the graph of automatic differentiation.
     pub(super) fn without_autodiff(self) -> Self {
         let draw_outputs = self.draw_outputs.without_autodiff();
@@ -192,6 +240,14 @@ impl Prediction {
             format!("is {likelihood:?}, which has no {what}"),
         )
     }
+}
+
+/// −Σ p ln p over the last axis, in nats.
+fn entropies<const R: usize, const Q: usize>(probabilities: Tensor<R>) -> Tensor<Q> {
+    // The smallest number above zero, because 0 ln 0 is 0.
+    let logarithms = probabilities.clone().clamp_min(f32::MIN_POSITIVE).log();
+    let sum = (probabilities * logarithms).sum_dim(R - 1);
+    sum.squeeze_dim::<Q>(R - 1).neg()
 }
 
 /// The numbers of a tensor, in rows.

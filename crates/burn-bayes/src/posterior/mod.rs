@@ -49,6 +49,7 @@ pub use self::sample::SamplePosterior;
 pub(crate) use self::settings::hash_of_settings;
 #[doc(hidden)]
 pub use self::storage::FORMAT_VERSION;
+pub(crate) use self::storage::write_whole;
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::noise::Noise;

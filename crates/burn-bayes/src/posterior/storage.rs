@@ -358,7 +358,8 @@ fn from_burnpack(path: &Path, bytes: &[u8]) -> Result<MetadataAndTensors> {
 /// The problem of a file whose checksum is wrong.
 pub(super) const CHANGED: &str = "it has changed since it was saved: its checksum is wrong; restore it from a copy, or save it again";
 
-pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Writes a file under a temporary name, and renames it when it is complete.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let failed = |error: &dyn std::fmt::Display| unwritable(path, error);
     let (scratch, mut file) = AtomicFile::create(path).map_err(|error| failed(&error))?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());

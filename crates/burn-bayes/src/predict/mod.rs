@@ -2,6 +2,7 @@
 
 mod batched_prediction;
 mod dropout;
+mod onnx;
 mod predictor;
 mod recording;
 mod statistics;

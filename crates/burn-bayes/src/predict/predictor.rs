@@ -150,6 +150,16 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
         &self.model
     }
 
+    /// The noise of the draws.
+    pub(super) fn noise(&self) -> Noise {
+        self.noise
+    }
+
+    /// Whether every draw has masks of dropout.
+    pub(super) fn has_dropout(&self) -> bool {
+        self.dropout.is_some()
+    }
+
     /// The posterior.
     pub fn posterior(&self) -> &P {
         &self.posterior

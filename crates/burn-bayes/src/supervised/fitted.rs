@@ -78,6 +78,27 @@ where
         self.posterior().save(path.as_ref())
     }
 
+    /// Writes an ONNX file that predicts as [`predict`](Self::predict) does, for any number of rows, with as many draws of the
+    /// weights. [`Predictor::save_onnx`] says which inputs and outputs it has. Only the shapes and types of `example` matter.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Predictor::save_onnx`].
+    pub fn save_onnx(&self, path: impl AsRef<Path>, example: &X) -> Result<()> {
+        let (predictor, forward) = (&self.predictor, Supervised::forward);
+        predictor.save_onnx(path, example, self.draws, self.likelihood(), forward)
+    }
+
+    /// Writes the network with the posterior's mean as its weights as an ONNX file, with one output, called `outputs`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Predictor::save_onnx`].
+    pub fn save_onnx_mean(&self, path: impl AsRef<Path>, example: &X) -> Result<()> {
+        self.predictor
+            .save_onnx_mean(path, example, Supervised::forward)
+    }
+
     /// Sets the number of draws of the weights in a prediction; 100 by default.
     ///
     /// # Panics
