@@ -1,5 +1,5 @@
 //! A network whose weights were trained in PyTorch: loaded, given a new last layer with a posterior, and written back as files
-//! that PyTorch reads, one for each draw.
+//! that PyTorch reads, one for each draw, and as one ONNX file with all of them.
 //!
 //! ```text
 //! cargo run --example pretrained
@@ -144,6 +144,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         net.save_into(&mut file)?;
     }
     // ANCHOR_END: export
+
+    // ANCHOR: onnx
+    let whole = |head: &Supervised<_, Tensor<2>, _>, pixels: Tensor<2>| {
+        let net = net.clone().to_device(&pixels.device());
+        head.forward(net.features(pixels))
+    };
+    let (file, likelihood) = (folder.join("digits.onnx"), fitted.likelihood());
+    let predictor = fitted.predictor();
+    predictor.save_onnx(file, &pictures, 100, likelihood, whole)?;
+    // ANCHOR_END: onnx
+
     let mut first = Net::new(2, &device);
     first.load_from(
         &mut SafetensorsStore::from_file(folder.join("draw-0.safetensors"))
@@ -154,7 +165,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..net
     };
     assert!(difference(&first, &drawn) < 1e-5);
-    println!("\nten draws are in {}", folder.display());
+    println!("\nten draws and an ONNX file are in {}", folder.display());
     Ok(())
 }
 

@@ -210,15 +210,15 @@ fn ci(request: &Request) -> Outcome {
     Ok(())
 }
 
-/// What a stage left out because data sets or NumPy are missing, for its line in the summary.
+/// What a stage left out because data sets or packages of Python are missing, for its line in the summary.
 fn skipped(stage: &str, root: &Path) -> Result<String, String> {
     match stage {
-        "test" => Ok(match (data_folder(root), has_numpy()) {
+        "test" => Ok(match (data_folder(root), has_python()) {
             (Some(_), true) => String::new(),
-            (Some(_), false) => "  skipped: tests that need NumPy".into(),
+            (Some(_), false) => "  skipped: tests that need Python".into(),
             (None, true) => "  skipped: tests that need data sets".into(),
             (None, false) => {
-                "  skipped: tests that need data sets, and those that need NumPy".into()
+                "  skipped: tests that need data sets, and those that need Python".into()
             }
         }),
         "findings" => {
@@ -272,11 +272,11 @@ fn test(request: &Request) -> Outcome {
     }
     let data = data_folder(&request.root);
     if is_available("cargo", &["nextest", "--version"]) {
-        let profile: &[&str] = match (&data, has_numpy()) {
+        let profile: &[&str] = match (&data, has_python()) {
             (Some(_), true) => &[],
-            (Some(_), false) => &["--profile", "no-numpy"],
+            (Some(_), false) => &["--profile", "no-python"],
             (None, true) => &["--profile", "no-data"],
-            (None, false) => &["--profile", "no-data-no-numpy"],
+            (None, false) => &["--profile", "no-data-no-python"],
         };
         let run = cargo(&request.root, &["nextest", "run", "--workspace"]);
         return with_data(run.arguments(profile), data.as_deref())
@@ -288,15 +288,15 @@ fn test(request: &Request) -> Outcome {
     with_data(cargo(&request.root, &kinds), data.as_deref())
         .divided(&libtest_arguments(
             data.is_some(),
-            has_numpy(),
+            has_python(),
             &request.rest,
         ))
         .run()
 }
 
-/// Whether the tests of the reader in Python can run.
-fn has_numpy() -> bool {
-    is_available("python3", &["-c", "import numpy"])
+/// Whether the tests of the reader in Python and of ONNX files can run.
+fn has_python() -> bool {
+    is_available("python3", &["-c", "import numpy, onnxruntime"])
 }
 
 /// The folder of the data sets, if it is there: `$BURN_BAYES_DATA`, or one beside the repository.
@@ -314,24 +314,25 @@ fn with_data(step: Step, folder: Option<&Path>) -> Step {
 }
 
 /// What a test program of Rust's own gets: it counts the tests that are left out as filtered.
-fn libtest_arguments(has_data: bool, has_numpy: bool, rest: &[String]) -> Vec<String> {
+fn libtest_arguments(has_data: bool, has_python: bool, rest: &[String]) -> Vec<String> {
     let mut arguments = rest.to_vec();
     if !has_data {
         println!("no data sets: skipping the tests that need them (set BURN_BAYES_DATA)");
         arguments.extend(["--skip", "needs_data::"].map(String::from));
     }
-    if !has_numpy {
-        println!("no python3 with numpy: skipping the tests that need it");
-        arguments.extend(["--skip", "needs_numpy::"].map(String::from));
+    if !has_python {
+        println!("no python3 with numpy and onnxruntime: skipping the tests that need it");
+        arguments.extend(["--skip", "needs_python::"].map(String::from));
     }
     arguments
 }
 
 /// Tests of rules that do not depend on the device, by thousands of small operations, each of which a GPU waits for.
 /// `BURN_BAYES_GRAMMAR_CASES` includes them.
-const HOST_TESTS: [&str; 28] = [
+const HOST_TESTS: [&str; 29] = [
     "decisions::",
     "python_reader::",
+    "onnx::",
     "traps::",
     "fits::",
     "stages::",
@@ -376,7 +377,7 @@ fn test_on_device(request: &Request, device: &str) -> Outcome {
         .flat_map(|package| ["-p", package])
         .collect();
     let data = data_folder(&request.root);
-    let mut arguments = libtest_arguments(data.is_some(), has_numpy(), &request.rest);
+    let mut arguments = libtest_arguments(data.is_some(), has_python(), &request.rest);
     if device != "ndarray" && std::env::var_os("BURN_BAYES_GRAMMAR_CASES").is_none() {
         let skipped = HOST_TESTS.into_iter().flat_map(|name| ["--skip", name]);
         arguments.extend(skipped.map(String::from));
@@ -583,7 +584,7 @@ mod tests {
         assert_eq!(libtest_arguments(true, true, &rest), rest);
         let without = ["name", "--skip", "needs_data::"];
         assert_eq!(libtest_arguments(false, true, &rest), without);
-        let without = ["name", "--skip", "needs_numpy::"];
+        let without = ["name", "--skip", "needs_python::"];
         assert_eq!(libtest_arguments(true, false, &rest), without);
     }
 

@@ -17,6 +17,7 @@ mod learner;
 mod likelihood;
 mod model_state;
 mod one_pass;
+mod onnx;
 mod posterior;
 mod posterior_laws;
 mod predictor;

@@ -1,8 +1,8 @@
 //! `python/burn_bayes_reader.py` reads runs and predicts as the program does.
 //!
-//! The tests need `python3` with NumPy, so they are in a module called `needs_numpy`; `cargo xtask test` skips it without.
+//! They are in a module called `needs_python`, which `cargo xtask test` skips without `python3`, NumPy and ONNX Runtime.
 
-mod needs_numpy {
+mod needs_python {
     use std::fmt::Write;
     use std::path::Path;
     use std::process::Command;

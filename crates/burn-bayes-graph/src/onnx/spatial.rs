@@ -1,6 +1,7 @@
 //! Convolutions and pooling as nodes.
 
-use super::operations::Translation;
+use super::message::Attribute;
+use super::translation::Translation;
 use super::writer::{integer, integers};
 use crate::operation::{Convolution, Operation, Pool};
 
@@ -87,7 +88,7 @@ impl Translation<'_> {
 }
 
 /// The padding before all axes, then after them.
-fn pads(padding: &[(usize, usize)]) -> super::message::Attribute {
+fn pads(padding: &[(usize, usize)]) -> Attribute {
     let before = padding.iter().map(|&(before, _)| before);
     let after = padding.iter().map(|&(_, after)| after);
     integers("pads", before.chain(after))

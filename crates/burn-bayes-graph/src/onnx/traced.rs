@@ -56,17 +56,17 @@ impl Traced {
             dims.insert(*slot, found);
             constants.insert(*slot, values);
         }
-        let counts = recordings
-            .each_ref()
+        let shortest = recordings
+            .iter()
             .map(|recording| recording.operations.len());
-        if counts.iter().any(|&count| count != counts[0]) {
-            return Err("it has more operations for more rows".into());
-        }
-        for number in 0..counts[0] {
-            let same = recordings
-                .each_ref()
-                .map(|recording| &recording.operations[number]);
+        let shortest = shortest.min().unwrap_or(0);
+        for number in 0..shortest {
+            let same = recordings.each_ref();
+            let same = same.map(|recording| &recording.operations[number]);
             add_dims(same, rows, &mut dims)?;
+        }
+        if let Some(longer) = recordings.iter().find_map(|it| it.operations.get(shortest)) {
+            return Err(another_operation(&longer.name));
         }
         let [recording, ..] = recordings;
         Ok(Self {
@@ -110,7 +110,7 @@ fn add_dims(
             && slots(&other.inputs) == slots(&first.inputs)
             && slots(&other.outputs) == slots(&first.outputs);
         if !is_same {
-            return Err(format!("{name}: another operation for more rows"));
+            return Err(another_operation(name));
         }
         if settings(other) != settings(first) {
             return Err(format!("{name}: its settings depend on the number of rows"));
@@ -124,6 +124,10 @@ fn add_dims(
         dims.insert(slot(&first.outputs[place]), found);
     }
     Ok(())
+}
+
+fn another_operation(name: &str) -> String {
+    format!("{name}: the model has other operations for more rows")
 }
 
 /// The settings of an operation, without those that are lengths of its results.
