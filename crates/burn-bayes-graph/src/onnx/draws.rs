@@ -9,11 +9,10 @@ use burn::backend::DispatchDevice;
 
 use super::dims::Dim;
 use super::refused;
-use super::traced::{RECORDINGS, Traced};
+use super::traced::{Recordings, Traced};
 use super::translation::Translation;
 use super::weights::DrawnWeights;
 use super::writer::{self, GraphWriter};
-use crate::capture::Recording;
 use crate::error::Result;
 use crate::lower::lowered;
 use crate::operation::{Operation, slot};
@@ -24,7 +23,6 @@ pub(super) struct Source {
     pub(super) writer: GraphWriter,
     pub(super) device: DispatchDevice,
     pub(super) rows: String,
-    pub(super) recorded_rows: [usize; RECORDINGS],
     pub(super) inputs: Vec<String>,
 }
 
@@ -32,13 +30,11 @@ impl Source {
     /// The name of the outputs of all draws, `[draws, rows, outputs]`, and their number.
     pub(super) fn outputs(
         &mut self,
-        recordings: &[Recording; RECORDINGS],
-        shapes: &[[Vec<usize>; RECORDINGS]],
+        recordings: &Recordings,
         weights: &DrawnWeights,
     ) -> Result<(String, usize)> {
         weights.check()?;
-        let rows = self.recorded_rows;
-        let traced = Traced::new(recordings.clone(), rows, shapes).map_err(refused)?;
+        let traced = Traced::new(recordings).map_err(refused)?;
         let width = match traced.dims(traced.recording.losses) {
             [Dim::Rows(1), Dim::Fixed(width)] => *width,
             dims => {
@@ -48,49 +44,11 @@ impl Source {
             }
         };
         let varying = weights.varying();
-        let outputs = match self.vectorized(recordings, shapes, weights, &varying) {
+        let outputs = match vectorized(recordings, weights, &varying) {
             Some(vectorized) => self.stacked(&vectorized, weights)?,
             None => self.replicated(&traced, weights, width)?,
         };
         Ok((outputs, width))
-    }
-
-    /// The recordings with a leading axis of draws. `None` if an operation cannot have one.
-    fn vectorized(
-        &self,
-        recordings: &[Recording; RECORDINGS],
-        shapes: &[[Vec<usize>; RECORDINGS]],
-        weights: &DrawnWeights,
-        varying: &[Option<usize>],
-    ) -> Option<Traced> {
-        if weights.draws == 1 {
-            return None;
-        }
-        // Normalisations by statistics of each draw have no axis of draws.
-        let mut tensors = weights.first.iter().zip(varying);
-        if tensors.any(|(tensor, varies)| varies.is_some() && tensor.parameter.is_none()) {
-            return None;
-        }
-        let vectorized = recordings.each_ref().map(|recording| {
-            let recording = lowered(recording.clone(), varying);
-            vectorize_draws(recording, varying, weights.draws).ok()
-        });
-        let [first, second, third] = vectorized;
-        let vectorized = [first?, second?, third?];
-        let mut shapes = shapes.to_vec();
-        let batch = recordings[0].inputs.len();
-        for (shapes, varies) in shapes[batch..].iter_mut().zip(varying) {
-            if varies.is_some() {
-                shapes
-                    .iter_mut()
-                    .for_each(|shape| shape.insert(0, weights.draws));
-            }
-        }
-        let traced = Traced::new(vectorized, self.recorded_rows, &shapes).ok()?;
-        let dims = traced.dims(traced.recording.losses);
-        let is_of_draws =
-            matches!(dims, [Dim::Fixed(draws), Dim::Rows(1), _] if *draws == weights.draws);
-        is_of_draws.then_some(traced)
     }
 
     /// The nodes of a recording with an axis of draws.
@@ -184,4 +142,40 @@ impl Source {
         let shape = self.writer.node("Concat", &lens, vec![axis]);
         self.writer.node("Expand", &[outputs, &shape], Vec::new())
     }
+}
+
+/// The recordings with a leading axis of draws. `None` if an operation cannot have one.
+fn vectorized(
+    recordings: &Recordings,
+    weights: &DrawnWeights,
+    varying: &[Option<usize>],
+) -> Option<Traced> {
+    if weights.draws == 1 {
+        return None;
+    }
+    // Normalisations by statistics of each draw have no axis of draws.
+    let mut tensors = weights.first.iter().zip(varying);
+    if tensors.any(|(tensor, varies)| varies.is_some() && tensor.parameter.is_none()) {
+        return None;
+    }
+    let with_draws = recordings.all.each_ref().map(|recording| {
+        let recording = lowered(recording.clone(), varying);
+        vectorize_draws(recording, varying, weights.draws).ok()
+    });
+    let [first, second, third] = with_draws;
+    let all = [first?, second?, third?];
+    let mut shapes = recordings.shapes.clone();
+    let batch = all[0].inputs.len();
+    for (shapes, varies) in shapes[batch..].iter_mut().zip(varying) {
+        if varies.is_some() {
+            let shapes = shapes.iter_mut();
+            shapes.for_each(|shape| shape.insert(0, weights.draws));
+        }
+    }
+    let rows = recordings.rows;
+    let traced = Traced::new(&Recordings { all, rows, shapes }).ok()?;
+    let dims = traced.dims(traced.recording.losses);
+    let is_of_draws =
+        matches!(dims, [Dim::Fixed(draws), Dim::Rows(1), _] if *draws == weights.draws);
+    is_of_draws.then_some(traced)
 }

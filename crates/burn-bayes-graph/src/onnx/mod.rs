@@ -22,19 +22,18 @@ use std::sync::Arc;
 
 use burn::backend::{DispatchDevice, TensorMetadata};
 use burn::module::Module;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Tensor, kind};
 use prost::Message;
 
-use crate::batch::{ExampleBatch, Inputs, OneMoreExample, examples_of};
-use crate::capture::{Recording, record};
+use crate::batch::{ExampleBatch, Inputs, TensorMapper, examples_of};
+use crate::capture::record;
 use crate::dyn_tensor::device_of;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::layout::Layout;
-use crate::parameters::ModuleTensor;
 use dims::Dim;
 use draws::Source;
 use message::{Entry, Kind, Model, OperatorSet};
-use traced::{RECORDINGS, Traced};
+use traced::{FEWEST_ROWS, Recordings, Traced};
 use translation::Translation;
 use weights::DrawnWeights;
 use writer::{GraphWriter, kind_of};
@@ -75,8 +74,6 @@ pub struct OnnxModel<M> {
     device: DispatchDevice,
     /// The name of the number of rows, a vector of one integer.
     rows: String,
-    /// The numbers of rows at which functions are recorded.
-    recorded_rows: [usize; RECORDINGS],
     /// The outputs of the draws, `[draws, rows, outputs]`.
     outputs: String,
     draws: usize,
@@ -126,17 +123,19 @@ impl<M: Module> OnnxModel<M> {
         example: &B,
         forward: impl Fn(&M, B) -> Tensor<2>,
     ) -> Result<Self> {
-        let examples = examples_of(example)?;
-        let batches = batches(example);
-        let recorded_rows = [1, 2, 3].map(|more| examples + more);
-        let mut recordings = Vec::with_capacity(RECORDINGS);
-        for batch in &batches {
-            let recording = record(&model, &layout, batch, &forward).map_err(refused)?;
-            recordings.push(recording);
-        }
-        let recordings: [Recording; RECORDINGS] = recordings
-            .try_into()
-            .expect("there is a recording of every batch");
+        examples_of(example)?;
+        let of_module = weights.first.iter();
+        let of_module: Vec<_> = of_module
+            .map(|tensor| tensor.value.shape().to_vec())
+            .collect();
+        let record_rows = |rows| {
+            let batch = example.clone().map_tensors(&mut CopiesOfFirst(rows));
+            let of_batch = Inputs::of(&batch).into_iter();
+            let shapes = of_batch.map(|input| input.shape().to_vec());
+            let shapes = shapes.chain(of_module.iter().cloned()).collect();
+            Ok((record(&model, &layout, &batch, &forward)?, shapes))
+        };
+        let recordings = Recordings::settled(&record_rows).map_err(refused)?;
         let device = device_of(weights.first.iter().map(|tensor| &tensor.value));
         let mut writer = GraphWriter::default();
         let inputs = Inputs::of(example);
@@ -150,15 +149,13 @@ impl<M: Module> OnnxModel<M> {
         }
         let settings = vec![writer::integer("start", 0), writer::integer("end", 1)];
         let rows = writer.node("Shape", &[&names[0]], settings);
-        let shapes = given_shapes(&batches, &weights.first);
         let mut source = Source {
             writer,
             device,
             rows,
-            recorded_rows,
             inputs: names,
         };
-        let (outputs, width) = source.outputs(&recordings, &shapes, &weights)?;
+        let (outputs, width) = source.outputs(&recordings, &weights)?;
         let Source {
             writer,
             device,
@@ -171,7 +168,6 @@ impl<M: Module> OnnxModel<M> {
             writer,
             device,
             rows,
-            recorded_rows,
             outputs,
             draws: weights.draws,
             width,
@@ -191,23 +187,15 @@ impl<M: Module> OnnxModel<M> {
         let failed = |reason: String| refused(format!("{name}: {reason}"));
         let device = self.model.devices().into_iter().next();
         let device = device.unwrap_or_default().inner();
-        let shapes = self
-            .recorded_rows
-            .map(|rows| vec![self.draws, rows, self.width]);
-        let mut recordings = Vec::with_capacity(RECORDINGS);
-        for &[draws, rows, width] in &self
-            .recorded_rows
-            .map(|rows| [self.draws, rows, self.width])
-        {
-            let outputs = Tensor::<3>::zeros([draws, rows, width], &device);
+        let record_rows = |rows| {
+            let shape = [self.draws, rows, self.width];
+            let outputs = Tensor::<3>::zeros(shape, &device);
             let function = |_: &M, outputs| function(outputs);
-            let recording = record(&self.model, &self.layout, &outputs, &function);
-            recordings.push(recording.map_err(failed)?);
-        }
-        let recordings: [Recording; RECORDINGS] = recordings
-            .try_into()
-            .expect("there is a recording of every number of rows");
-        let traced = Traced::new(recordings, self.recorded_rows, &[shapes]).map_err(failed)?;
+            let recording = record(&self.model, &self.layout, &outputs, &function)?;
+            Ok((recording, vec![shape.to_vec()]))
+        };
+        let recordings = Recordings::new(FEWEST_ROWS, &record_rows).map_err(failed)?;
+        let traced = Traced::new(&recordings).map_err(failed)?;
         let mut translation = Translation::new(&traced, &mut self.writer, &self.rows, &self.device);
         let recording = &traced.recording;
         translation
@@ -256,30 +244,15 @@ impl<M: Module> OnnxModel<M> {
     }
 }
 
-/// Batches of one, two and three more rows than the example has: none has only one row, whose length broadcasts.
-fn batches<B: ExampleBatch>(example: &B) -> [B; RECORDINGS] {
-    let one = example.clone().map_tensors(&mut OneMoreExample);
-    let two = one.clone().map_tensors(&mut OneMoreExample);
-    let three = two.clone().map_tensors(&mut OneMoreExample);
-    [one, two, three]
-}
+/// Replaces all rows by so many copies of the first, without memory for them.
+struct CopiesOfFirst(usize);
 
-/// The shapes of the tensors of every batch, then those of the module.
-fn given_shapes<B: ExampleBatch>(
-    batches: &[B; RECORDINGS],
-    tensors: &[ModuleTensor],
-) -> Vec<[Vec<usize>; RECORDINGS]> {
-    let inputs = batches.each_ref().map(Inputs::of);
-    let of_batches = (0..inputs[0].len()).map(|number| {
-        inputs
-            .each_ref()
-            .map(|inputs| inputs[number].shape().to_vec())
-    });
-    let of_module = tensors.iter().map(|tensor| {
-        let shape = tensor.value.shape().to_vec();
-        [shape.clone(), shape.clone(), shape]
-    });
-    of_batches.chain(of_module).collect()
+impl TensorMapper for CopiesOfFirst {
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+        let mut shape = tensor.dims();
+        shape[0] = self.0;
+        tensor.narrow(0, 0, 1).expand(shape)
+    }
 }
 
 fn input_names(count: usize) -> Vec<String> {

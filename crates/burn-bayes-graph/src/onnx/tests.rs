@@ -454,6 +454,29 @@ fn what_a_file_cannot_have_is_refused_by_name() {
     );
 }
 
+/// Burn has another product for few rows of a sequence than for many, which are those of the file.
+#[test]
+fn layers_of_sequences_have_the_operations_of_many_rows() {
+    let model = LinearConfig::new(8, 16).init(&Device::default());
+    let example = ones([1, 5, 8]);
+    let graph = graph(
+        &model,
+        &example,
+        |model: &burn::nn::Linear, x: Tensor<3>| model.forward(x).sum_dim(1).squeeze_dim::<2>(1),
+    );
+    the(&graph, "MatMul");
+    let loops = |model: &burn::nn::Linear, x: Tensor<2>| {
+        let rows = 0..x.dims()[0];
+        let rows = rows.map(|row| model.forward(x.clone().narrow(0, row, 1)));
+        Tensor::cat(rows.collect(), 0)
+    };
+    let error = file(&model, 1, &ones([1, 8]), loops).unwrap_err();
+    assert!(
+        error.to_string().contains("other operations for more rows"),
+        "{error}"
+    );
+}
+
 /// What does not depend on the weights that draws change is there once.
 #[test]
 fn draws_share_what_they_have_in_common() {

@@ -196,10 +196,17 @@ impl<'a> Translation<'a> {
         if !operation.is_supported() || !operation.inputs.is_empty() {
             return Err("ONNX files with it are not supported".into());
         }
+        // One row of it.
+        let dims = self.dims(operation.out());
+        let lens: Vec<_> = dims.iter().map(|dim| dim.fixed().unwrap_or(1)).collect();
+        let mut one = operation.clone();
+        one.outputs[0].shape = Shape::from(lens.clone());
         let mut slots = Slots::new(self.traced.recording.slots.0, self.device.clone());
-        operation.run(&mut slots);
-        let value = data_of(slots.get(slot(operation.out())).clone());
-        self.constant_of_rows(self.dims(operation.out()), &[value])
+        one.run(&mut slots);
+        let value = data_of(slots.get(slot(one.out())).clone());
+        let one = self.writer.data(&lens, &value);
+        let shape = self.shape(dims);
+        Ok(self.plain("Expand", &[&one, &shape]))
     }
 }
 
