@@ -9,6 +9,7 @@ use std::sync::Arc;
 use burn_bayes_kernels::Unary;
 
 use crate::expr::Expr;
+use crate::normalised::Normalised;
 use crate::shape::{Axis, View, elements, row_axis};
 
 /// A value: a node, and how the value lies in its memory.
@@ -121,6 +122,7 @@ pub(crate) enum Kind {
         axis: usize,
         is_log: bool,
     },
+    Normalised(Box<Normalised>),
     /// The sum of parts.
     Total(Vec<Part>),
     /// The number of the window entry with the largest or smallest value.

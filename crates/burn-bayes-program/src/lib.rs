@@ -7,17 +7,20 @@
 mod expr;
 mod graph;
 mod memory_use;
+mod normalised;
 mod product;
 mod reverse;
 mod run;
 mod schedule;
 mod shape;
+mod stages;
 #[cfg(test)]
 mod tests;
 
 pub use burn_bayes_kernels::{Binary, Unary};
 pub use expr::Expr;
 pub use graph::{Graph, Value};
+pub use normalised::BatchNormalised;
 pub use run::{Given, Output, Program, Workspace};
 pub use schedule::Unsupported;
 pub use shape::Axis;

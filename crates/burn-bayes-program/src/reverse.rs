@@ -4,6 +4,7 @@ use burn_bayes_kernels::Unary;
 
 use crate::expr::Expr;
 use crate::graph::{Graph, Kind, Part, Source, Value};
+use crate::normalised::Normalised;
 use crate::shape::View;
 
 impl Graph {
@@ -47,6 +48,12 @@ impl Graph {
             match &content.kind {
                 Kind::Arg { .. } => {}
                 Kind::Softmax { of, .. } => reads = depends[of.node],
+                Kind::Normalised(normalised) => {
+                    let Normalised {
+                        of, scale, shift, ..
+                    } = &**normalised;
+                    reads = [of, scale, shift].iter().any(|of| depends[of.node]);
+                }
                 kind => kind.for_operands(&mut |operand| reads |= depends[operand.node]),
             }
             depends[node] |= reads;
@@ -73,6 +80,7 @@ impl Kind {
                 }
             }),
             Self::Softmax { value, .. } => visit(value),
+            Self::Normalised(normalised) => visit(&normalised.value),
             Self::Arg { of, .. } => visit(of),
             Self::Pick { table, index, .. } => {
                 visit(table);
@@ -82,7 +90,7 @@ impl Kind {
     }
 }
 
-struct Reverse {
+pub(crate) struct Reverse {
     /// What is added to the gradient of each node.
     parts: Vec<Vec<Part>>,
     /// The gradients of the nodes that were visited, each with the node's whole view.
@@ -92,7 +100,7 @@ struct Reverse {
 
 impl Reverse {
     /// Adds to the gradient of a value.
-    fn add(&mut self, to: &Value, source: Source) {
+    pub(crate) fn add(&mut self, to: &Value, source: Source) {
         if self.is_wanted[to.node] {
             let target = to.view.clone();
             self.parts[to.node].push(Part { source, target });
@@ -141,6 +149,7 @@ impl Reverse {
                 };
                 self.through_softmax(graph, &of, (axis, is_log), &y, &dy);
             }
+            Kind::Normalised(normalised) => self.through_normalised(graph, &normalised, &dy),
             Kind::Pick {
                 table,
                 index,
