@@ -49,7 +49,7 @@ pub use batch::{ExampleBatch, SharedFields, TensorMapper};
 pub use batch::{lengths, shared};
 pub use burn_bayes_derive::ExampleBatch;
 pub use captured::CapturedModel;
-pub use captured_loss::{CapturedLoss, CompiledBatch, DrawGradients};
+pub use captured_loss::{BatchStatistic, CapturedLoss, CompiledBatch, DrawGradients};
 pub use draws::CapturedForward;
 pub use error::{Error, Result};
 pub use factor::Term;

@@ -123,20 +123,44 @@ fn large_number(dtype: DType) -> f64 {
 /// The momentum of every statistic that changed in a pass that started from [`large`].
 fn momenta(statistics: HashMap<ParamId, Tensor<1>>) -> Result<HashMap<ParamId, f64>> {
     let any = !statistics.is_empty();
-    let mut momenta = HashMap::new();
-    for (id, statistic) in statistics {
-        let large = large_number(statistic.dtype());
-        let value = statistic.narrow(0, 0, 1).into_scalar::<f64>();
-        if value != large {
-            momenta.insert(id, 1.0 - value / large);
-        }
-    }
+    let shares = shares_of_large(statistics).into_iter();
+    let momenta: HashMap<_, _> = shares.map(|(id, share)| (id, 1.0 - share)).collect();
     if any && momenta.is_empty() {
         let problem = "changed no running statistic; they must be on an autodiff device, and at \
                        least one batch-norm layer must not be frozen";
         return Err(Error::config("batches", problem));
     }
     Ok(momenta)
+}
+
+/// What is left of the start of every statistic that changed in passes that started from [`large`]: (1 − m)ᵏ for k
+/// passes.
+fn shares_of_large(statistics: HashMap<ParamId, Tensor<1>>) -> HashMap<ParamId, f64> {
+    let shares = statistics.into_iter().filter_map(|(id, statistic)| {
+        let large = large_number(statistic.dtype());
+        let value = statistic.narrow(0, 0, 1).into_scalar::<f64>();
+        (value != large).then_some((id, value / large))
+    });
+    shares.collect()
+}
+
+/// The model with such large running statistics that [`left_of_large_statistics`] shows how much a pass replaces.
+pub(crate) fn with_large_statistics<M: Module>(model: M) -> M {
+    model.map(&mut Replace::new(|_, statistic| large(statistic)))
+}
+
+/// What is left of the start of every statistic that changed since [`with_large_statistics`]: (1 − m)ᵏ for k evaluations
+/// of a layer with momentum m.
+pub(crate) fn left_of_large_statistics<M: Module>(model: &M) -> HashMap<ParamId, f64> {
+    shares_of_large(statistics_of(&model.valid()))
+}
+
+/// Replaces running statistics by a function of their ids and values, in the model and its clones.
+pub(crate) fn replace_statistics<M: Module>(
+    model: &M,
+    with: impl FnMut(ParamId, Tensor<1>) -> Tensor<1>,
+) {
+    drop(model.clone().map(&mut Replace::new(with)));
 }
 
 fn statistics_of<M: Module>(model: &M) -> HashMap<ParamId, Tensor<1>> {

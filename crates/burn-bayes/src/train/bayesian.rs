@@ -324,6 +324,11 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         }
     }
 
+    /// Whether the next step changes running statistics.
+    pub(crate) fn moves_statistics(&self) -> bool {
+        self.has_batch_norm && !self.has_frozen_statistics()
+    }
+
     /// Whether the next step uses running statistics as they are.
     fn has_frozen_statistics(&self) -> bool {
         self.has_batch_norm && self.algorithm.freezes_statistics(self.clock.step() + 1)

@@ -10,13 +10,14 @@ use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
-use burn_bayes_graph::{ExampleBatch, Layout, Template};
+use burn_bayes_graph::{ExampleBatch, Layout};
 
-use super::batched_training::{BatchedTraining, is_plain};
+use super::batched_training::BatchedTraining;
 use super::bayesian::Bayesian;
 use super::draws::at;
 use super::example_loss::ExampleLoss;
 use super::self_check::SelfCheck;
+use super::step_template::{Evaluated, StepTemplate};
 use crate::error::Result;
 use crate::kernels::host_scalar;
 use crate::methods::{Algorithm, Update};
@@ -58,23 +59,24 @@ pub struct Recordings {
 
 impl Recordings {
     /// The step of a model that returns the loss of every example, for its
-    /// [`compiled`](super::TrainerModel::compiled). `None` if it is not on the CPU, or has a layer that behaves
-    /// differently in training and inference.
+    /// [`compiled`](super::TrainerModel::compiled). `None` if it is not on the CPU, or has a layer other than batch norm that
+    /// behaves differently in training and inference.
     pub fn step_of_losses<M>(&self, model: &M) -> Option<CompiledStep<M>>
     where
         M: Module + ExampleLoss<Input: ExampleBatch> + 'static,
     {
-        if !is_on_host(&model.devices()) || !is_plain(model) {
+        if !is_on_host(&model.devices()) {
             return None;
         }
         let layout = Arc::new(Layout::new(model, &ParamGroup::all()).ok()?);
         let batched = self
             .cache
             .get(|| BatchedTraining::<M>::new(layout.clone(), false));
-        let template = Template::new(model, &layout).into_owned();
+        let steps = StepTemplate::new(model, &layout)?;
         let check = self.check.clone();
         Some(Box::new(move |model, item| {
-            let is_due = check.is_loss_due();
+            // That of a model with batch norm is a part of the step.
+            let is_due = check.is_loss_due() && !steps.has_batch_norm();
             if is_due {
                 // It compares the gradient with that of the model's own step, and is counted.
                 let checked = batched.gathered(model, &[at(&layout, model)?], item, &check)?;
@@ -82,14 +84,14 @@ impl Recordings {
                     return Ok(None);
                 }
             }
-            let found = batched.own_gradients(&template, model, item, &check)?;
-            let Some((gradients, losses)) = found else {
+            let found = batched.own_gradients(&steps, model, item, (&check, false))?;
+            let Some((gradients, Evaluated { found, .. })) = found else {
                 return Ok(None);
             };
             if !is_due {
                 check.gathered();
             }
-            Ok(Some(StepGradients::new(gradients, losses)))
+            Ok(Some(StepGradients::new(gradients, found.losses)))
         }))
     }
 }
@@ -106,11 +108,16 @@ where
     A: Algorithm,
 {
     /// The wrapped model as the next steps evaluate it, if it is on the CPU and they change nothing but its weights in the
-    /// layout.
-    pub(super) fn template_of_steps(&self) -> Option<Template<'static, M>> {
-        let model = self.model_of_step();
-        let is_fit = is_on_host(&self.algorithm().devices()) && is_plain(&*model);
-        (is_fit && self.is_everything()).then(|| Template::new(&*model, self.layout()).into_owned())
+    /// layout and its running statistics.
+    pub(super) fn template_of_steps(&self) -> Option<StepTemplate<M>>
+    where
+        M: 'static,
+    {
+        let is_fit = is_on_host(&self.algorithm().devices()) && self.is_everything();
+        match is_fit {
+            true => StepTemplate::new(&*self.model_of_step(), self.layout()),
+            false => None,
+        }
     }
 
     /// The gradients of an algorithm's update, from these losses of the rows at each of the draws.
