@@ -2,7 +2,7 @@
 
 use burn::module::{Module, ParamGroup};
 use burn::optim::decay::WeightDecayConfig;
-use burn::optim::lr_scheduler::LrScheduler;
+use burn::optim::lr_scheduler::ModuleLrScheduler;
 use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::tensor::Device;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
@@ -187,7 +187,7 @@ impl Fit {
     }
 
     /// Half a cosine from the first rate to the last.
-    fn cosine(&self, rows: usize) -> Result<impl LrScheduler + use<>> {
+    fn cosine(&self, rows: usize) -> Result<ModuleLrScheduler> {
         let [first, last] = self.rates;
         let rates = CosineAnnealingLrSchedulerConfig::new(first, self.steps(rows));
         let rates = rates.with_min_lr(last).init();
@@ -201,7 +201,7 @@ impl Fit {
     fn posterior<A>(
         &self,
         bayesian: Bayesian<LeNet, A>,
-        rates: impl LrScheduler,
+        rates: ModuleLrScheduler,
         train: &Pictures,
     ) -> Result<(LeNet, FactorPosterior)>
     where
@@ -214,7 +214,7 @@ impl Fit {
         Ok((trained.template().valid(), trained.try_posterior()?))
     }
 
-    fn trained<L>(&self, learner: L, rates: impl LrScheduler, train: &Pictures) -> Result<L>
+    fn trained<L>(&self, learner: L, rates: ModuleLrScheduler, train: &Pictures) -> Result<L>
     where
         L: TrainerModel + TrainStep<Input = ImageBatch, Output = ClassificationOutput>,
     {
