@@ -2,8 +2,8 @@
 
 use burn::module::{Module, ParamGroup};
 use burn::optim::decay::WeightDecayConfig;
-use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::tensor::Device;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
 use burn_bayes::eval::{DrawProbabilities, LabelledProbabilities, accuracy, nll};

@@ -7,8 +7,6 @@ mod operations;
 mod spatial;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod training_tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
