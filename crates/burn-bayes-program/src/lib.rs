@@ -6,6 +6,7 @@
 
 mod expr;
 mod graph;
+mod instructions;
 mod memory_use;
 mod normalised;
 mod product;

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crate::graph::Route;
+use crate::instructions::{Buffer, Instruction, Place, Schedule, Stage};
 use crate::run::Program;
-use crate::schedule::{Buffer, Instruction, Place, Schedule};
-use crate::stages::Stage;
 
 impl Program {
     /// The memory of the program, and of a run of it for so many rows, in bytes.

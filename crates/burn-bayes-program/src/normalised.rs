@@ -3,29 +3,9 @@
 use burn_bayes_kernels::Unary;
 
 use crate::expr::Expr;
-use crate::graph::{Graph, Kind, Source, Value};
+use crate::graph::{Graph, Kind, Normalised, Rule, Source, Value};
 use crate::reverse::Reverse;
 use crate::shape::{Axis, row_axis};
-
-/// y = a x̂ + b with x̂ = (x − μ)/σ. Its node is a copy of `value`, whose gradient passes to x, a and b.
-#[derive(Clone, Debug)]
-pub(crate) struct Normalised {
-    /// y.
-    pub(crate) value: Value,
-    /// x.
-    pub(crate) of: Value,
-    /// a, of length one along `over`.
-    pub(crate) scale: Value,
-    /// b, of length one along `over`.
-    pub(crate) shift: Value,
-    /// μ.
-    mean: Value,
-    /// 1/σ.
-    inverse: Value,
-    /// The number of entries that each μ is the mean of.
-    count: Value,
-    over: Vec<usize>,
-}
 
 /// A value that is normalised over rows, and by what.
 #[derive(Clone, Debug)]
@@ -68,7 +48,6 @@ impl Graph {
         let value = centred * operand(2) + operand(3);
         let value = self.map(value, &[x.clone(), mean.clone(), factor, shift.clone()])?;
         let normalised = Normalised {
-            value,
             of: x.clone(),
             scale,
             shift,
@@ -77,8 +56,9 @@ impl Graph {
             count,
             over: over.to_vec(),
         };
+        let rule = Rule::Normalised(Box::new(normalised));
         Some(BatchNormalised {
-            value: self.push(x.axes().to_vec(), Kind::Normalised(Box::new(normalised))),
+            value: self.push(x.axes().to_vec(), Kind::Ruled { value, rule }),
             mean,
             variance,
         })
@@ -108,7 +88,6 @@ impl Reverse {
             inverse,
             count,
             over,
-            ..
         } = node;
         let operand = Expr::Operand;
         let map = |graph: &mut Graph, expr: Expr, operands: &[&Value]| {

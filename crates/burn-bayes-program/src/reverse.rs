@@ -3,8 +3,7 @@
 use burn_bayes_kernels::Unary;
 
 use crate::expr::Expr;
-use crate::graph::{Graph, Kind, Part, Source, Value};
-use crate::normalised::Normalised;
+use crate::graph::{Graph, Kind, Normalised, Part, Rule, Source, Value};
 use crate::shape::View;
 
 impl Graph {
@@ -47,12 +46,8 @@ impl Graph {
             let mut reads = false;
             match &content.kind {
                 Kind::Arg { .. } => {}
-                Kind::Softmax { of, .. } => reads = depends[of.node],
-                Kind::Normalised(normalised) => {
-                    let Normalised {
-                        of, scale, shift, ..
-                    } = &**normalised;
-                    reads = [of, scale, shift].iter().any(|of| depends[of.node]);
+                Kind::Ruled { rule, .. } => {
+                    reads = rule.inputs().iter().any(|input| depends[input.node]);
                 }
                 kind => kind.for_operands(&mut |operand| reads |= depends[operand.node]),
             }
@@ -79,12 +74,26 @@ impl Kind {
                     visit(index);
                 }
             }),
-            Self::Softmax { value, .. } => visit(value),
-            Self::Normalised(normalised) => visit(&normalised.value),
+            Self::Ruled { value, .. } => visit(value),
             Self::Arg { of, .. } => visit(of),
             Self::Pick { table, index, .. } => {
                 visit(table);
                 visit(index);
+            }
+        }
+    }
+}
+
+impl Rule {
+    /// The values to which gradients pass.
+    fn inputs(&self) -> Vec<&Value> {
+        match self {
+            Self::Softmax { of, .. } => vec![of],
+            Self::Normalised(normalised) => {
+                let Normalised {
+                    of, scale, shift, ..
+                } = &**normalised;
+                vec![of, scale, shift]
             }
         }
     }
@@ -140,16 +149,16 @@ impl Reverse {
             }
             // An index has no gradient.
             Kind::Arg { .. } => {}
-            Kind::Softmax {
-                of, axis, is_log, ..
-            } => {
-                let y = Value {
-                    node,
-                    view: whole.clone(),
-                };
-                self.through_softmax(graph, &of, (axis, is_log), &y, &dy);
-            }
-            Kind::Normalised(normalised) => self.through_normalised(graph, &normalised, &dy),
+            Kind::Ruled { rule, .. } => match rule {
+                Rule::Softmax { of, axis, is_log } => {
+                    let y = Value {
+                        node,
+                        view: whole.clone(),
+                    };
+                    self.through_softmax(graph, &of, (axis, is_log), &y, &dy);
+                }
+                Rule::Normalised(normalised) => self.through_normalised(graph, &normalised, &dy),
+            },
             Kind::Pick {
                 table,
                 index,

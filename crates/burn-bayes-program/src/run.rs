@@ -8,10 +8,10 @@ use burn_bayes_kernels::{
 use rayon::prelude::*;
 
 use crate::graph::{Graph, Route, Value};
+use crate::instructions::{Buffer, Instruction, Place, Schedule, Stage};
 use crate::product::{Loop, ProductLoops};
-use crate::schedule::{Buffer, Instruction, Place, Schedule, Unsupported, schedule};
+use crate::schedule::{Unsupported, schedule};
 use crate::shape::{Axis, View};
-use crate::stages::Stage;
 
 /// A list of instructions over fixed memory, for any number of rows.
 #[derive(Clone, Debug)]

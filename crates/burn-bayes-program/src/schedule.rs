@@ -2,114 +2,20 @@
 //! depend on rows are computed once.
 //!
 //! A value that all rows share and a value of every row have levels: even ones and odd ones. A value of a row that reads
-//! a sum over rows has a higher level than the terms of the sum. Two levels are a [`Stage`].
-
-use std::sync::Arc;
-
-use burn_bayes_kernels::Step;
+//! a sum over rows has a higher level than the terms of the sum. Two levels are a [`Stage`](crate::instructions::Stage).
 
 use crate::expr::Expr;
-use crate::graph::{Graph, Kind, Leaf, Part, Route, Source, Value};
-use crate::product::{ProductLoops, product_loops};
+use crate::graph::{Graph, Kind, Leaf, Part, Source, Value};
+use crate::instructions::{Buffer, Instruction, Place, Schedule};
+use crate::product::product_loops;
 use crate::shape::{Axis, View, elements, row_axis};
-use crate::stages::{RowSum, Stage, Staged};
+use crate::stages::{RowSum, Staged};
 
 /// Why a graph has no program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
     /// A formula has too many operands, or a loop too many axes.
     TooLarge,
-}
-
-/// The memory of a node.
-#[derive(Clone, Debug)]
-pub(crate) enum Buffer {
-    /// Of a fixed length.
-    Shared(usize),
-    /// Of this length for every row of a block of so many.
-    Rows {
-        len: usize,
-        block: usize,
-    },
-    /// Of this length for every row: a later stage reads it.
-    Kept(usize),
-    /// Given by the caller.
-    GivenShared {
-        number: usize,
-        len: usize,
-    },
-    /// Given by the caller, of this length for every row.
-    GivenRows {
-        number: usize,
-        len: usize,
-    },
-    Constant(Arc<[f32]>),
-}
-
-/// An operand or target of an instruction.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) buffer: usize,
-    pub(crate) offset: usize,
-    /// The distance of elements along each axis of the instruction's loop.
-    pub(crate) strides: Vec<isize>,
-    /// Whether elements lie one after the other in the order of the loop.
-    pub(crate) is_linear: bool,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Instruction {
-    Zero(usize),
-    Map {
-        steps: Vec<Step>,
-        axes: Vec<Axis>,
-        operands: Vec<Place>,
-        target: Place,
-        is_added: bool,
-    },
-    Product {
-        loops: ProductLoops,
-        /// Left, right and target.
-        buffers: [usize; 3],
-        is_added: bool,
-    },
-    Arg {
-        axes: Vec<Axis>,
-        of: Place,
-        window: Arc<[usize]>,
-        is_largest: bool,
-        target: usize,
-    },
-    Pick {
-        axes: Vec<Axis>,
-        table: Place,
-        index: Place,
-        route: Route,
-        target: usize,
-    },
-    AddPicked {
-        axes: Vec<Axis>,
-        values: Place,
-        index: Place,
-        route: Route,
-        target: Place,
-    },
-}
-
-/// A list of instructions over buffers.
-#[derive(Clone, Debug)]
-pub(crate) struct Schedule {
-    pub(crate) buffers: Vec<Buffer>,
-    /// One after the other; there is at least one.
-    pub(crate) stages: Vec<Stage>,
-    /// The sums over rows that no stage reads.
-    pub(crate) last_sums: Vec<usize>,
-    /// Once, after all rows.
-    pub(crate) after: Vec<Instruction>,
-    /// The buffers of the results.
-    pub(crate) outputs: Vec<usize>,
-    /// The stages that compute the results.
-    pub(crate) output_stages: Vec<usize>,
 }
 
 /// Largest number of steps of a formula made of several.
@@ -218,12 +124,8 @@ impl<'a> Scheduler<'a> {
                 self.buffers.push(buffer);
                 self.buffer_of[node] = Some(self.buffers.len() - 1);
             }
-            Kind::Softmax { value, .. } => {
+            Kind::Ruled { value, .. } => {
                 self.add_formula(node, &Expr::Operand(0), std::slice::from_ref(value))?;
-            }
-            Kind::Normalised(normalised) => {
-                let value = std::slice::from_ref(&normalised.value);
-                self.add_formula(node, &Expr::Operand(0), value)?;
             }
             Kind::Map(expr, operands) => self.add_formula(node, expr, operands)?,
             Kind::Total(parts) => self.add_total(node, parts)?,

@@ -1,6 +1,6 @@
 //! Stages: passes over all rows, each of which may read the sums over rows of the ones before it.
 
-use crate::schedule::{Buffer, Instruction, Schedule};
+use crate::instructions::{Buffer, Instruction, Schedule, Stage};
 
 /// The memory of a block in bytes, of which there is as much in a core's second-level cache.
 const BLOCK_BYTES: usize = 384 << 10;
@@ -22,19 +22,6 @@ fn rows_of_block(row_len: usize) -> usize {
         false => FEW_ROWS.min(LARGE_BLOCK_BYTES / row),
     };
     (BLOCK_BYTES / row).max(few).clamp(1, MOST_ROWS)
-}
-
-/// A pass over all rows.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stage {
-    /// The sums over rows of earlier stages that this one is the first to read.
-    pub(crate) earlier_sums: Vec<usize>,
-    /// Once, before the rows.
-    pub(crate) shared: Vec<Instruction>,
-    /// For every block of rows.
-    pub(crate) rows: Vec<Instruction>,
-    /// The number of rows of a block.
-    pub(crate) block: usize,
 }
 
 /// A sum over rows.
@@ -145,63 +132,5 @@ impl Staged {
             }
         }
         last
-    }
-}
-
-impl Stage {
-    fn uses(&self, buffer: usize) -> bool {
-        let mut is_used = false;
-        for instruction in self.shared.iter().chain(&self.rows) {
-            instruction.for_buffers(&mut |of| is_used |= of == buffer);
-        }
-        is_used
-    }
-}
-
-impl Instruction {
-    /// Visits the buffers that it reads and writes.
-    fn for_buffers(&self, visit: &mut impl FnMut(usize)) {
-        match self {
-            Self::Zero(buffer) => visit(*buffer),
-            Self::Map {
-                operands, target, ..
-            } => {
-                operands.iter().for_each(|place| visit(place.buffer));
-                visit(target.buffer);
-            }
-            Self::Product { buffers, .. } => buffers.iter().for_each(|&buffer| visit(buffer)),
-            Self::Arg { of, target, .. } => {
-                visit(of.buffer);
-                visit(*target);
-            }
-            Self::Pick {
-                table,
-                index,
-                target,
-                ..
-            } => {
-                visit(table.buffer);
-                visit(index.buffer);
-                visit(*target);
-            }
-            Self::AddPicked {
-                values,
-                index,
-                target,
-                ..
-            } => [values, index, target]
-                .iter()
-                .for_each(|place| visit(place.buffer)),
-        }
-    }
-}
-
-impl Buffer {
-    /// The numbers of each row.
-    fn row_len(&self) -> usize {
-        match self {
-            Self::Rows { len, .. } | Self::Kept(len) | Self::GivenRows { len, .. } => *len,
-            _ => 0,
-        }
     }
 }
