@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
 use burn_bayes::eval::{DrawProbabilities, LabelledProbabilities, accuracy, nll};
 use burn_bayes::laplace::Laplace;
-use burn_bayes::methods::{Algorithm, IvonConfig};
+use burn_bayes::methods::{Algorithm, IvonConfig, MethodConfig};
 use burn_bayes::posterior::PointPosterior;
 use burn_bayes::prelude::*;
 use burn_bayes::train::{PostHoc, Trainer, TrainerModel, Unobserved};
@@ -113,7 +113,6 @@ impl Fit {
         };
         let network = LeNet::new(classes, dropout, noise, &device);
         let rows = train.rows();
-        let prior = Prior::isotropic(self.prior);
         let noise = Noise::new(self.seed).for_prediction();
         let (network, posterior) = match self.learned {
             Learned::Point => {
@@ -139,19 +138,9 @@ impl Fit {
                 (network.valid(), posterior)
             }
             Learned::Vifa { rank } => {
-                let config = BayesianConfig::new(rows, VifaConfig::new().with_rank(rank));
-                let config = config.with_prior(prior).with_seed(self.seed);
-                let rates = config.learning_rates().over(self.steps(rows)).init();
-                let bayesian = config.try_init(network)?.with_batched_draws();
-                self.posterior(bayesian, rates, train)?
+                self.at_library_rates(VifaConfig::new().with_rank(rank), network, train)?
             }
-            Learned::Ivon => {
-                let config = BayesianConfig::new(rows, IvonConfig::new());
-                let config = config.with_prior(prior).with_seed(self.seed);
-                let rates = config.learning_rates().over(self.steps(rows)).init();
-                let bayesian = config.try_init(network)?.with_batched_draws();
-                self.posterior(bayesian, rates, train)?
-            }
+            Learned::Ivon => self.at_library_rates(IvonConfig::new(), network, train)?,
             Learned::Swag { rank, start } => {
                 let steps = self.steps(rows);
                 let start = (start * steps as f64) as u64;
@@ -196,6 +185,26 @@ impl Fit {
 
     fn at_a_point(&self, network: LeNet, train: &Pictures) -> Result<LeNet> {
         self.trained(network, self.cosine(train.rows())?, train)
+    }
+
+    fn at_library_rates<C>(
+        &self,
+        method: C,
+        network: LeNet,
+        train: &Pictures,
+    ) -> Result<(LeNet, FactorPosterior)>
+    where
+        C: MethodConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>,
+        Bayesian<LeNet, C::Algorithm>:
+            TrainerModel + TrainStep<Input = ImageBatch, Output = ClassificationOutput>,
+    {
+        let rows = train.rows();
+        let config = BayesianConfig::new(rows, method)
+            .with_prior(Prior::isotropic(self.prior))
+            .with_seed(self.seed);
+        let rates = config.learning_rates().over(self.steps(rows)).init();
+        let bayesian = config.try_init(network)?.with_batched_draws();
+        self.posterior(bayesian, rates, train)
     }
 
     fn posterior<A>(
