@@ -56,6 +56,8 @@ pub use factor::Term;
 pub use gradients::{Block, ExampleGradients, ExampleJacobians, ExampleLosses};
 pub use layout::{Layout, LayoutEntry};
 pub use module_path::ModulePath;
+#[doc(hidden)]
+pub use parameters::StatisticPlace;
 pub use template::Template;
 
 #[cfg(test)]

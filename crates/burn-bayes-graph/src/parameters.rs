@@ -44,7 +44,8 @@ pub(crate) fn module_tensors<M: Module>(module: &M, layout: &Layout) -> Vec<Modu
     let mut visitor = Visitor {
         layout,
         path: ModulePath::default(),
-        norm: NormField::default(),
+        place: StatisticPlace::default(),
+        is_training: false,
         found: Vec::new(),
     };
     module.visit(&mut visitor);
@@ -76,55 +77,54 @@ pub(crate) fn parameter_slots(slots: &[usize], parameters: &[Option<usize>]) -> 
 struct Visitor<'a> {
     layout: &'a Layout,
     path: ModulePath,
-    norm: NormField,
+    place: StatisticPlace,
+    /// Whether the training flag of the last layer of batch norm is on, which comes before its statistics.
+    is_training: bool,
     found: Vec<ModuleTensor>,
 }
 
 /// The type of a layer of batch norm, as traversals name it.
 pub(crate) const BATCH_NORM: &str = "Struct:BatchNorm";
 
-/// Where a traversal is in a layer of batch norm.
-#[derive(Default)]
-struct NormField {
-    /// For each of the fields that contain the current one, whether it is a running statistic.
-    is_statistic: Vec<bool>,
-    /// Whether the training flag of the last layer is on, which comes before the statistics.
-    is_training: bool,
-}
+/// Whether a traversal is at a running statistic of a batch-norm layer. Internal; not covered by semver.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct StatisticPlace(Vec<bool>);
 
-impl NormField {
-    fn enter(&mut self, name: &str, container_type: &str) {
+impl StatisticPlace {
+    /// Enters a field of a container.
+    pub fn enter(&mut self, name: &str, container_type: &str) {
         let is_statistic = matches!(name, "running_mean" | "running_var");
-        if container_type == BATCH_NORM && name == "gamma" {
-            self.is_training = false;
-        }
-        self.is_statistic
-            .push(is_statistic && container_type == BATCH_NORM);
+        self.0.push(is_statistic && container_type == BATCH_NORM);
     }
 
-    fn exit(&mut self) {
-        self.is_statistic.pop();
+    /// Leaves the field.
+    pub fn exit(&mut self) {
+        self.0.pop();
     }
 
-    /// Whether the current tensor is a running statistic in training.
-    fn is_trained(&self) -> bool {
-        self.is_training && self.is_statistic.last() == Some(&true)
+    /// Whether the current tensor is a running statistic.
+    pub fn is_statistic(&self) -> bool {
+        self.0.last() == Some(&true)
     }
 }
 
 impl ModuleVisitor for Visitor<'_> {
     fn enter_module(&mut self, name: &str, container_type: &str) {
         self.path.enter(name);
-        self.norm.enter(name, container_type);
+        self.place.enter(name, container_type);
+        if container_type == BATCH_NORM && name == "gamma" {
+            self.is_training = false;
+        }
     }
 
     fn exit_module(&mut self, _name: &str, _container_type: &str) {
         self.path.exit();
-        self.norm.exit();
+        self.place.exit();
     }
 
     fn visit_flag(&mut self, flag: &Param<Flag>) {
-        self.norm.is_training = flag.val().is_enabled();
+        self.is_training = flag.val().is_enabled();
     }
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
@@ -134,7 +134,7 @@ impl ModuleVisitor for Visitor<'_> {
             parameter,
             outside: (parameter.is_none() && param.is_require_grad()).then_some(param.id),
             is_distributed: tensor.is_autodiff() && tensor.is_distributed(),
-            statistic: self.norm.is_trained().then_some(param.id),
+            statistic: (self.is_training && self.place.is_statistic()).then_some(param.id),
             value: tensor.without_autodiff().into_dispatch(),
         });
     }

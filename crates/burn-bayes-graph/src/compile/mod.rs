@@ -424,8 +424,8 @@ impl CompiledRecording {
         self.evaluate(layout, weights, inputs, 1.0, gradient).0
     }
 
-    /// The result, the gradients outside the layout, and the statistics of the batch. The gradients of the layout's weights are written to `gradient`, as far as
-    /// the recording depends on them.
+    /// The result, the gradients outside the layout, and after them the statistics of the batch. The gradients of the
+    /// layout's weights are written to `gradient`, as far as the recording depends on them.
     fn evaluate(
         &self,
         layout: &Layout,

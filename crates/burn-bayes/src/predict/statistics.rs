@@ -17,6 +17,7 @@ use std::collections::HashMap;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{DType, Tensor};
+use burn_bayes_graph::StatisticPlace;
 
 use crate::error::{Error, Result};
 
@@ -169,29 +170,9 @@ fn statistics_of<M: Module>(model: &M) -> HashMap<ParamId, Tensor<1>> {
     collect.found
 }
 
-/// Whether a traversal is at a running statistic of a batch-norm layer.
-#[derive(Default)]
-struct Place(Vec<bool>);
-
-impl Place {
-    fn enter(&mut self, name: &str, container_type: &str) {
-        let statistic = matches!(name, "running_mean" | "running_var");
-        self.0
-            .push(statistic && container_type == "Struct:BatchNorm");
-    }
-
-    fn exit(&mut self) {
-        self.0.pop();
-    }
-
-    fn is_statistic(&self) -> bool {
-        self.0.last() == Some(&true)
-    }
-}
-
 #[derive(Default)]
 struct Collect {
-    place: Place,
+    place: StatisticPlace,
     found: HashMap<ParamId, Tensor<1>>,
 }
 
@@ -212,13 +193,13 @@ impl ModuleVisitor for Collect {
 }
 
 struct Replace<F> {
-    place: Place,
+    place: StatisticPlace,
     with: F,
 }
 
 impl<F: FnMut(ParamId, Tensor<1>) -> Tensor<1>> Replace<F> {
     fn new(with: F) -> Self {
-        let place = Place::default();
+        let place = StatisticPlace::default();
         Self { place, with }
     }
 }

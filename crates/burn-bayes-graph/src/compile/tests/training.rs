@@ -1,12 +1,13 @@
 //! Compiled losses with batch norm in training mode, against Burn's own layers.
 
-use burn::module::{Module, ParamGroup, ParamId};
+use burn::module::{Module, ModuleVisitor, Param, ParamGroup, ParamId};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::activation::relu;
-use burn::tensor::{Device, Distribution, Tensor};
+use burn::tensor::{Device, Tensor};
 
+use super::{numbers, tensor};
 use crate::{BatchStatistic, CapturedLoss, DrawGradients, Layout};
 
 const MOMENTUM: f64 = 0.25;
@@ -26,12 +27,16 @@ fn net() -> Net {
         let norm = BatchNormConfig::new(len).with_momentum(MOMENTUM);
         norm.init(&device)
     };
-    Net {
+    let net = Net {
         image: Conv2dConfig::new([2, 3], [3, 3]).init(&device),
         norm: norm(3),
         line: LinearConfig::new(27, 4).init(&device),
         last: norm(4),
-    }
+    };
+    let layout = Layout::new(&net, &ParamGroup::from_predicate("weight")).unwrap();
+    let len = layout.len();
+    let weights: Tensor<1> = tensor(numbers(1, len), [len]);
+    layout.write(net, weights.without_autodiff()).unwrap()
 }
 
 fn losses(net: &Net, x: Tensor<4>) -> Tensor<1> {
@@ -43,8 +48,11 @@ fn losses(net: &Net, x: Tensor<4>) -> Tensor<1> {
 }
 
 fn batch(rows: usize) -> Tensor<4> {
-    let device = Device::default().autodiff();
-    Tensor::random([rows, 2, 5, 5], Distribution::Normal(0.5, 1.0), &device)
+    let pixels = numbers(rows as u64, 50 * rows).into_iter();
+    tensor(
+        pixels.map(|pixel| 3.0 * pixel + 0.5).collect(),
+        [rows, 2, 5, 5],
+    )
 }
 
 fn captured(layout: &Layout) -> CapturedLoss<Net, Tensor<4>> {
@@ -72,27 +80,20 @@ fn assert_close(what: &str, found: &[f32], expected: &[f32]) {
 
 /// The running statistics, without pending updates.
 fn running(net: &Net) -> Vec<(ParamId, Vec<f32>)> {
-    let net = net.valid();
-    let layers = [&net.norm, &net.last];
-    let layers = layers.into_iter().flat_map(|layer| {
-        let states = [&layer.running_mean, &layer.running_var];
-        states.map(|state| values(state.value()))
-    });
-    let mut ids = Vec::new();
-    for layer in [&net.norm, &net.last] {
-        for state in [&layer.running_mean, &layer.running_var] {
-            struct Id(Option<ParamId>);
-            impl burn::module::ModuleVisitor for Id {
-                fn visit_float<const R: usize>(&mut self, param: &burn::module::Param<Tensor<R>>) {
-                    self.0 = Some(param.id);
-                }
-            }
-            let mut id = Id(None);
-            state.visit(&mut id);
-            ids.extend(id.0);
+    struct Collect(Vec<(ParamId, Vec<f32>)>);
+    impl ModuleVisitor for Collect {
+        fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
+            self.0.push((param.id, values(param.val())));
         }
     }
-    ids.into_iter().zip(layers).collect()
+    let net = net.valid();
+    let mut found = Collect(Vec::new());
+    for layer in [&net.norm, &net.last] {
+        for state in [&layer.running_mean, &layer.running_var] {
+            state.visit(&mut found);
+        }
+    }
+    found.0
 }
 
 /// The running statistics after these of the batch.
