@@ -10,11 +10,10 @@ use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes_graph::{CapturedLoss, DrawGradients, ExampleBatch, Layout, Template};
 
-use super::draws::{Gathered, at, no_draws, one_by_one, stacked};
+use super::draws::{Gathered, no_draws, one_by_one, stacked};
 use super::example_loss::ExampleLoss;
 use super::running_statistics::RunningStatistics;
 use super::self_check::SelfCheck;
-use super::step_template::{Evaluated, StepTemplate};
 use crate::error::Result;
 use crate::methods::{Draw, GradientPieces, whole};
 use crate::noise::Noise;
@@ -109,6 +108,12 @@ where
     }
 }
 
+/// What a step computes, and the output of the model's own step at the first draw, if a check needed it.
+pub(super) struct Evaluated<O> {
+    pub(super) found: DrawGradients,
+    pub(super) own: Option<O>,
+}
+
 /// The model's own step at every draw.
 struct OwnStep<O> {
     gathered: Gathered<GradientPieces, O>,
@@ -146,6 +151,11 @@ fn parts<M: Module>(
 }
 
 impl<M: Module + TrainStep> BatchedTraining<M> {
+    /// The layout of the weights.
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// The gradients at all draws; `None` if they need one pass per draw.
     pub(crate) fn gathered(
         &self,
@@ -194,27 +204,6 @@ impl<M: Module + TrainStep> BatchedTraining<M> {
                  {cure}"
             );
         });
-    }
-
-    /// The gradients at the model's own weights, for its optimiser, and what they are computed from, without the pieces.
-    pub(super) fn own_gradients(
-        &self,
-        steps: &StepTemplate<M>,
-        model: &M,
-        item: &M::Input,
-        check: (&SelfCheck, bool),
-    ) -> Result<Option<(GradientsParams, Evaluated<M::Output>)>>
-    where
-        M: 'static,
-        M::Input: Clone,
-    {
-        let draws = stacked(&[at(&self.layout, model)?]);
-        let Some(mut evaluated) = steps.gradients(self, model, draws, item, check)? else {
-            return Ok(None);
-        };
-        let pieces = std::mem::take(&mut evaluated.found.pieces);
-        let gradients = self.layout.gradients(model, first(pieces)?);
-        Ok(Some((gradients, evaluated)))
     }
 
     /// The losses and gradients at all draws with batch norm in training mode. The running statistics of the model change as

@@ -12,12 +12,12 @@ use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 use burn_bayes_graph::{ExampleBatch, Layout};
 
-use super::batched_training::BatchedTraining;
+use super::batched_training::{BatchedTraining, Evaluated};
 use super::bayesian::Bayesian;
 use super::draws::at;
 use super::example_loss::ExampleLoss;
 use super::self_check::SelfCheck;
-use super::step_template::{Evaluated, StepTemplate};
+use super::step_template::StepTemplate;
 use crate::error::Result;
 use crate::kernels::host_scalar;
 use crate::methods::{Algorithm, Update};
@@ -84,7 +84,7 @@ impl Recordings {
                     return Ok(None);
                 }
             }
-            let found = batched.own_gradients(&steps, model, item, (&check, false))?;
+            let found = steps.own_gradients(&batched, model, item, (&check, false))?;
             let Some((gradients, Evaluated { found, .. })) = found else {
                 return Ok(None);
             };
@@ -107,17 +107,53 @@ where
     M: Module + ModuleDisplay,
     A: Algorithm,
 {
-    /// The wrapped model as the next steps evaluate it, if it is on the CPU and they change nothing but its weights in the
-    /// layout and its running statistics.
-    pub(super) fn template_of_steps(&self) -> Option<StepTemplate<M>>
+    /// The steps that `compute` makes with the wrapped model as they evaluate it, if it is on the CPU and they change nothing
+    /// but its weights in the layout and its running statistics. No step is made where the model's own is needed.
+    pub(super) fn compiled_steps<I>(
+        &self,
+        compute: impl Fn(&Self, &StepTemplate<M>, &I) -> Result<Option<StepGradients>> + 'static,
+    ) -> Option<StepOf<Self, I>>
     where
         M: 'static,
     {
-        let is_fit = is_on_host(&self.algorithm().devices()) && self.is_everything();
-        match is_fit {
-            true => StepTemplate::new(&*self.model_of_step(), self.layout()),
-            false => None,
+        if !is_on_host(&self.algorithm().devices()) || !self.is_everything() {
+            return None;
         }
+        let steps = StepTemplate::new(&*self.model_of_step(), self.layout())?;
+        Some(Box::new(move |bayesian, item| {
+            match bayesian.needs_own_step(&steps) {
+                true => Ok(None),
+                false => compute(bayesian, &steps, item),
+            }
+        }))
+    }
+
+    /// Whether the next step must be the model's own: for a check, or because the template is not as the step evaluates the
+    /// model.
+    fn needs_own_step(&self, steps: &StepTemplate<M>) -> bool
+    where
+        M: 'static,
+    {
+        // The checks of a model with batch norm are a part of its step.
+        let is_due = !steps.has_batch_norm() && self.self_check().is_step_due();
+        let is_needed = is_due || steps.has_batch_norm() != self.moves_statistics();
+        if is_needed {
+            steps.own_step();
+        }
+        is_needed
+    }
+
+    /// Checks the model, and whether the loss is that of the likelihood, as the model's own step does.
+    pub(super) fn check_own<O: 'static>(&self, own: Option<&O>) -> Result<()>
+    where
+        M: TrainStep,
+    {
+        let check = self.self_check();
+        if let Some(own) = own.filter(|_| check.is_likelihood_due()) {
+            check.optimize(self.template())?;
+            check.likelihood_of(own);
+        }
+        Ok(())
     }
 
     /// The gradients of an algorithm's update, from these losses of the rows at each of the draws.

@@ -4,12 +4,11 @@ use burn::module::{Module, ModuleDisplay};
 use burn::optim::GradientsParams;
 use burn::train::{TrainOutput, TrainStep};
 
-use super::batched_training::{BatchedTraining, first};
+use super::batched_training::{BatchedTraining, Evaluated, first};
 use super::bayesian::Bayesian;
 use super::compiled::StepOf;
 use super::draws::{Gathered, Outside, at, stacked, with_statistics};
 use super::gradient_check::first_non_finite;
-use super::step_template::Evaluated;
 use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
 use crate::methods::{
@@ -64,11 +63,7 @@ where
 
     fn compiled(bayesian: &Bayesian<M, A>) -> Option<StepOf<Bayesian<M, A>, M::Input>> {
         let batched = bayesian.mean_loss().known::<BatchedTraining<M>>()?;
-        let steps = bayesian.template_of_steps()?;
-        Some(Box::new(move |bayesian, item| {
-            if bayesian.needs_own_step(&steps) {
-                return Ok(None);
-            }
+        bayesian.compiled_steps(move |bayesian, steps, item| {
             let template = steps.template();
             let (algorithm, terms) = (bayesian.algorithm(), bayesian.model_terms());
             let proposal = algorithm.propose(bayesian.clock().first_pass())?;
@@ -90,7 +85,7 @@ where
             let [_, rows] = found.losses.dims();
             let update = algorithm.step(proposal, found.pieces, rows)?;
             bayesian.step_gradients(update, found.losses)
-        }))
+        })
     }
 
     fn after_step(algorithm: A, model: &M, step: u64) -> A {
@@ -222,14 +217,10 @@ where
 
     fn compiled(bayesian: &Bayesian<M, A>) -> Option<StepOf<Bayesian<M, A>, M::Input>> {
         let batched = bayesian.mean_loss().known::<BatchedTraining<M>>()?;
-        let steps = bayesian.template_of_steps()?;
-        Some(Box::new(move |bayesian, item| {
-            if bayesian.needs_own_step(&steps) {
-                return Ok(None);
-            }
+        bayesian.compiled_steps(move |bayesian, steps, item| {
             let (model, check) = (bayesian.template(), bayesian.self_check());
             let needs = (check, check.is_likelihood_due());
-            let found = batched.own_gradients(&steps, model, item, needs)?;
+            let found = steps.own_gradients(&batched, model, item, needs)?;
             let Some((gradients, Evaluated { found, own })) = found else {
                 return Ok(None);
             };
@@ -239,7 +230,7 @@ where
                 return Err(Error::non_finite(bayesian.steps() + 1, path));
             }
             Ok(Some(bayesian.counted(gradients, found.losses)))
-        }))
+        })
     }
 
     fn after_step(algorithm: A, model: &M, step: u64) -> A {

@@ -35,16 +35,12 @@ where
     }
 
     fn compiled(bayesian: &Bayesian<M, A>) -> Option<StepOf<Bayesian<M, A>, M::Input>> {
-        let steps = bayesian.template_of_steps()?;
-        if steps.has_batch_norm() {
+        if bayesian.moves_statistics() {
             // Gradients of single examples have no meaning with statistics of the batch.
             return None;
         }
         let recorded = recorded(bayesian);
-        Some(Box::new(move |bayesian, item| {
-            if bayesian.needs_own_step(&steps) {
-                return Ok(None);
-            }
+        bayesian.compiled_steps(move |bayesian, steps, item| {
             let template = steps.template();
             let (algorithm, terms) = (bayesian.algorithm(), bayesian.model_terms());
             let proposal = algorithm.propose(bayesian.clock().first_pass())?;
@@ -69,7 +65,7 @@ where
             check.gathered();
             let losses = all.losses.reshape([weights.len() as i32, -1]);
             bayesian.step_gradients(algorithm.step(proposal, all.gradients)?, losses)
-        }))
+        })
     }
 
     fn after_step(algorithm: A, _model: &M, _step: u64) -> A {

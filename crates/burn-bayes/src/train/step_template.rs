@@ -2,16 +2,16 @@
 
 use std::cell::Cell;
 
-use burn::module::{Module, ModuleDisplay};
+use burn::module::Module;
+use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::TrainStep;
-use burn_bayes_graph::{DrawGradients, Layout, Template};
+use burn_bayes_graph::{Layout, Template};
 
-use super::batched_training::BatchedTraining;
-use super::bayesian::Bayesian;
+use super::batched_training::{BatchedTraining, Evaluated, first};
+use super::draws::{at, stacked};
 use super::self_check::SelfCheck;
 use crate::error::Result;
-use crate::methods::Algorithm;
 use crate::predict::training_flags;
 
 /// A model that only its optimiser changes, and the running statistics of its batch norm.
@@ -20,12 +20,6 @@ pub(super) struct StepTemplate<M: Module + 'static> {
     has_batch_norm: bool,
     /// Whether layers keep back no update of their running statistics, as they do after a step of the model's own.
     is_settled: Cell<bool>,
-}
-
-/// What a step computes, and the output of the model's own step at the first draw, if a check needed it.
-pub(super) struct Evaluated<O> {
-    pub(super) found: DrawGradients,
-    pub(super) own: Option<O>,
 }
 
 impl<M: Module + 'static> StepTemplate<M> {
@@ -88,37 +82,22 @@ impl<M: Module + TrainStep<Input: Clone> + 'static> StepTemplate<M> {
         }
         Ok(found)
     }
-}
 
-impl<M, A> Bayesian<M, A>
-where
-    M: Module + ModuleDisplay + 'static,
-    A: Algorithm,
-{
-    /// Whether the next step must be the model's own: for a check, or because the template is not as the step evaluates the
-    /// model.
-    pub(super) fn needs_own_step(&self, steps: &StepTemplate<M>) -> bool {
-        let is_due = match steps.has_batch_norm() {
-            true => false,
-            false => self.self_check().is_step_due(),
+    /// The gradients at the model's own weights, for its optimiser, and what they are computed from, without the pieces.
+    pub(super) fn own_gradients(
+        &self,
+        batched: &BatchedTraining<M>,
+        model: &M,
+        item: &M::Input,
+        check: (&SelfCheck, bool),
+    ) -> Result<Option<(GradientsParams, Evaluated<M::Output>)>> {
+        let layout = batched.layout();
+        let draws = stacked(&[at(layout, model)?]);
+        let Some(mut evaluated) = self.gradients(batched, model, draws, item, check)? else {
+            return Ok(None);
         };
-        let is_needed = is_due || steps.has_batch_norm() != self.moves_statistics();
-        if is_needed {
-            steps.own_step();
-        }
-        is_needed
-    }
-
-    /// Checks the model, and whether the loss is that of the likelihood, as the model's own step does.
-    pub(super) fn check_own<O: 'static>(&self, own: Option<&O>) -> Result<()>
-    where
-        M: TrainStep,
-    {
-        let check = self.self_check();
-        if let Some(own) = own.filter(|_| check.is_likelihood_due()) {
-            check.optimize(self.template())?;
-            check.likelihood_of(own);
-        }
-        Ok(())
+        let pieces = std::mem::take(&mut evaluated.found.pieces);
+        let gradients = layout.gradients(model, first(pieces)?);
+        Ok(Some((gradients, evaluated)))
     }
 }
