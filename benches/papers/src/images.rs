@@ -4,6 +4,7 @@ use std::path::Path;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_bayes::Noise;
+use burn_bayes::graph::ExampleBatch;
 use burn_bayes_data::{ColumnScale, Scaling, stratified_partition};
 use rand::{Rng, RngExt};
 use serde::Serialize;
@@ -35,7 +36,7 @@ pub(crate) struct Pictures {
 }
 
 /// Some pictures, as a network takes them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, ExampleBatch)]
 pub(crate) struct ImageBatch {
     /// `[rows, channels, height, width]`.
     pub(crate) images: Tensor<4>,

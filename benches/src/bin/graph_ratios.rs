@@ -3,7 +3,7 @@
 //! recordings in a training. All are timed in turns.
 //!
 //! ```text
-//! cargo run --profile bench --bin graph_ratios -- small mlp lora lenet resnet32 prediction small-prediction training draws self-check
+//! cargo run --profile bench --bin graph_ratios -- small mlp lora lenet resnet32 batch-norm prediction small-prediction training draws self-check
 //! ```
 #![allow(clippy::print_stdout, reason = "a program's report")]
 
@@ -40,6 +40,7 @@ fn main() -> Result<(), String> {
         "lora",
         "lenet",
         "resnet32",
+        "batch-norm",
         "prediction",
         "small-prediction",
         "training",
@@ -80,6 +81,12 @@ fn main() -> Result<(), String> {
         let model = ResNet18::new(3, 10, &device);
         let batch = image_batch(16, [3, 32], 10, &device);
         gradients("ResNet-18 3×32×32, M = 16", model, batch, 7);
+    }
+    if wants("batch-norm") {
+        let trained = device.clone().autodiff();
+        let model = ResNet18::new(3, 10, &trained);
+        let batch = image_batch(16, [3, 32], 10, &trained);
+        batch_norm_step("ResNet-18 3×32×32, M = 16", model, batch, 7);
     }
     if wants("prediction") {
         prediction(&[784, 400, 400, 10], [1000, 100], 5);
@@ -255,6 +262,34 @@ where
                 let gradients = looped.expect("the loss can be evaluated").gradients;
                 black_box(gradients.gram().into_data());
                 black_box(gradients.weighted_sums(weights.clone()));
+            }),
+        ],
+    );
+}
+
+/// A mean gradient with batch norm in training mode.
+fn batch_norm_step<N, B>(title: &str, model: N, batch: B, rounds: usize)
+where
+    N: Network<B>,
+    B: ExampleBatch + Send + Sync + 'static,
+{
+    let layout = Arc::new(Layout::new(&model, &ParamGroup::all()).expect("the model has weights"));
+    let mean = CapturedLoss::new(layout.clone(), |model: &N, batch: B| model.losses(batch));
+    let mean = mean.without_self_check().with_batch_statistics();
+    let draws = layout.flatten(&model).expect("the layout is the model's");
+    let draws: Tensor<2> = draws.unsqueeze();
+    ratios::in_turns(
+        &format!("{title}, batch norm in training"),
+        rounds,
+        &mut [
+            ("one mean gradient", &mut || {
+                let gradients = model.losses(batch.clone()).mean().backward();
+                black_box(gradients);
+            }),
+            ("the same, compiled", &mut || {
+                let gradients = mean.gradients(&model, draws.clone(), &batch);
+                let gradients = gradients.expect("the batch fits the model");
+                black_box(gradients.expect("the loss can be compiled"));
             }),
         ],
     );

@@ -252,6 +252,20 @@ impl TensorMapper for Signature {
     }
 }
 
+/// Whether all tensors are on a device with autodiff.
+pub(crate) fn is_tracked<B: ExampleBatch>(batch: &B) -> bool {
+    struct Tracked(bool);
+    impl TensorMapper for Tracked {
+        fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+            self.0 &= tensor.device().is_autodiff();
+            tensor
+        }
+    }
+    let mut tracked = Tracked(true);
+    let _ = batch.clone().map_tensors(&mut tracked);
+    tracked.0
+}
+
 /// The length of each tensor's first axis.
 pub fn lengths<B: ExampleBatch>(batch: &B) -> Vec<usize> {
     struct Lengths(Vec<usize>);

@@ -17,14 +17,14 @@ use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-use crate::batch::{ExampleBatch, Inputs, examples_of};
+use crate::batch::{ExampleBatch, Inputs, examples_of, is_tracked};
 use crate::capture::record;
 use crate::draws::{checked, stacked_weights, vectorized_player};
 use crate::dyn_tensor::{DynTensor, device_of};
 use crate::error::Result;
 use crate::looped::Direct;
 use crate::memo::{CAPACITY, Cached, Key, Memo};
-use crate::parameters::{ModuleTensor, parameters_of};
+use crate::parameters::{ModuleTensor, parameters_of, statistics_hash};
 use crate::replay::{Player, leaf};
 use crate::self_check::check_mean;
 use crate::stop_gradient::check_gradients;
@@ -40,6 +40,18 @@ pub struct DrawGradients {
     /// The gradients of trained parameters outside the layout, averaged over draws, which share these
     /// parameters.
     pub outside: GradientsParams,
+    /// For each draw, the statistics of the batch that layers of batch norm take into their running ones, in this order.
+    /// Empty unless the loss was made [`with_batch_statistics`](CapturedLoss::with_batch_statistics).
+    pub statistics: Vec<Vec<BatchStatistic>>,
+}
+
+/// The mean, or the biased variance, of the inputs of a layer of batch norm over a batch.
+#[derive(Clone, Debug)]
+pub struct BatchStatistic {
+    /// The id of the running statistic.
+    pub id: ParamId,
+    /// A value for each channel.
+    pub values: Tensor<1>,
 }
 
 /// The mean loss of a model over a batch, as a recorded graph that is vectorised over draws of the weights.
@@ -47,7 +59,8 @@ pub struct DrawGradients {
 /// On the CPU the loss and its gradient are compiled, and draws are evaluated one after the other, large ones in
 /// parallel. Elsewhere, and for a loss that cannot be compiled, one forward pass evaluates the loss at all draws, and one
 /// backward pass gives the gradient at each. The loss is recorded in inference mode, at the first batch of each shape and
-/// number of draws: dropout is off, and batch norm uses its running statistics.
+/// number of draws: dropout is off, and batch norm uses its running statistics, unless the loss is made
+/// [`with_batch_statistics`](Self::with_batch_statistics).
 ///
 /// ```
 /// use burn::{module::ParamGroup, nn::{Linear, LinearConfig}, tensor::{Device, Tensor}};
@@ -78,6 +91,7 @@ pub struct CapturedLoss<M, B> {
     replica: Once,
     is_checked: bool,
     is_replayed: bool,
+    has_batch_statistics: bool,
 }
 
 type Loss<M, B> = dyn Fn(&M, B) -> Tensor<1> + Send + Sync;
@@ -145,6 +159,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             replica: Once::new(),
             is_checked: true,
             is_replayed: true,
+            has_batch_statistics: false,
         }
     }
 
@@ -161,6 +176,17 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
     #[must_use]
     pub fn only_compiled(mut self) -> Self {
         self.is_replayed = false;
+        self
+    }
+
+    /// Evaluates batch norm whose training flag is on in training mode: with the statistics of the batch, which
+    /// [`DrawGradients::statistics`] returns. The running statistics of the model stay as they are.
+    ///
+    /// Such a model is evaluated only by a compiled loss, for batches on a device with autodiff, where Burn's layers are in
+    /// training mode. Its losses depend on the other examples of their batch.
+    #[must_use]
+    pub fn with_batch_statistics(mut self) -> Self {
+        self.has_batch_statistics = true;
         self
     }
 
@@ -210,7 +236,11 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             });
             return Ok(None);
         }
-        let key = template.key(batch, count);
+        let key = self.key(template, batch, count);
+        let is_training = self.is_training(tensors);
+        if is_training && !is_tracked(batch) {
+            return Ok(None);
+        }
         if let Some(program) = self.program(model, batch, tensors, &key, examples)? {
             // A batch with an integer that is too large for a program is replayed.
             if let Some(inputs) = program.inputs(tensors, Inputs::of(batch), examples) {
@@ -219,7 +249,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
                 return Ok(Some(gradients));
             }
         }
-        if count == 1 || !self.is_replayed {
+        if count == 1 || !self.is_replayed || is_training {
             return Ok(None);
         }
         let Some(player) = self.player(model, batch, tensors, &key, examples)? else {
@@ -241,6 +271,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             losses: losses.reshape(&[count, examples]).typed(),
             pieces: self.pieces(weights, &draws),
             outside: registered(model, outside.collect(), 1.0 / count as f64),
+            statistics: Vec::new(),
         };
         self.compare(&player, &key, model, &draws, batch, &gradients)?;
         Ok(Some(gradients))
@@ -256,7 +287,10 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
     pub fn compiled(&self, template: &Template<'_, M>, batch: &B) -> Result<Option<CompiledBatch>> {
         let examples = examples_of(batch)?;
         let (model, tensors) = (template.model(), template.tensors());
-        let key = template.key(batch, 1);
+        let key = self.key(template, batch, 1);
+        if self.is_training(tensors) && !is_tracked(batch) {
+            return Ok(None);
+        }
         let Some(program) = self.program(model, batch, tensors, &key, examples)? else {
             return Ok(None);
         };
@@ -289,6 +323,20 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         Ok((found.losses, found.pieces))
     }
 
+    /// What a recording for this batch depends on.
+    fn key(&self, template: &Template<'_, M>, batch: &B, count: usize) -> Key {
+        let key = template.key(batch, count);
+        match self.has_batch_statistics {
+            true => key.with_mode(statistics_hash(template.tensors())),
+            false => key,
+        }
+    }
+
+    /// Whether a layer of batch norm is evaluated in training mode.
+    fn is_training(&self, tensors: &[ModuleTensor]) -> bool {
+        self.has_batch_statistics && tensors.iter().any(|tensor| tensor.statistic.is_some())
+    }
+
     /// Compares the gradients with those of the loss itself, at some of the calls.
     fn compare<V>(
         &self,
@@ -307,7 +355,11 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             // A different draw at each comparison.
             let draw = of.time as usize % count;
             let weights = draws.clone().narrow(0, draw, 1).squeeze_dim(0);
-            let direct = Direct::new(&*self.loss, model, weights, batch, &self.layout)?;
+            let (loss, layout) = (&*self.loss, &self.layout);
+            let direct = match found.statistics.is_empty() {
+                true => Direct::new(loss, model, weights, batch, layout)?,
+                false => Direct::in_training(loss, model, weights, batch, layout)?,
+            };
             let losses = found.losses.clone().narrow(0, draw, 1).squeeze_dim(0);
             check_mean(&direct, &self.layout, losses, &found.pieces[draw], of)
         })
@@ -330,10 +382,17 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             let recorded = record_examples(model, &self.layout, batch, examples, &loss);
             let program = recorded.and_then(|recording| {
                 check_gradients(model, &self.layout, batch, &loss, &recording)?;
-                let recording = lowered(recording, &parameters_of(tensors));
+                let recording = match self.is_training(tensors) {
+                    // A normalisation by the statistics of the batch has its own gradient.
+                    true => recording,
+                    false => lowered(recording, &parameters_of(tensors)),
+                };
                 let plan = Plan::untapped(recording)?;
                 let inputs = Inputs::of(batch);
-                let wanted = Wanted::MeanGradients;
+                let wanted = match self.has_batch_statistics {
+                    true => Wanted::TrainingGradients,
+                    false => Wanted::MeanGradients,
+                };
                 CompiledRecording::new(&plan, tensors, &inputs, examples, wanted)
             });
             Ok(said(program))
@@ -361,8 +420,19 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         let examples = losses.len() / count;
         let mut outside: HashMap<ParamId, Vec<f32>> = HashMap::new();
         let mut pieces = Vec::with_capacity(count);
+        let mut statistics = Vec::new();
         for at in all {
             pieces.push(vec![tensor(at.weights).typed()]);
+            if !at.statistics.is_empty() {
+                let of_draw = at
+                    .statistics
+                    .into_iter()
+                    .map(|(id, values)| BatchStatistic {
+                        id,
+                        values: tensor(values).typed(),
+                    });
+                statistics.push(of_draw.collect());
+            }
             for (id, values) in at.outside {
                 match outside.entry(id) {
                     Entry::Occupied(mut sum) => {
@@ -381,6 +451,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             losses: tensor(losses).reshape(&[count, examples]).typed(),
             pieces,
             outside: registered(model, outside.collect(), 1.0 / count as f64),
+            statistics,
         }
     }
 

@@ -50,7 +50,7 @@ pub use batch::{ExampleBatch, SharedFields, TensorMapper};
 pub use batch::{lengths, shared};
 pub use burn_bayes_derive::ExampleBatch;
 pub use captured::CapturedModel;
-pub use captured_loss::{CapturedLoss, CompiledBatch, DrawGradients};
+pub use captured_loss::{BatchStatistic, CapturedLoss, CompiledBatch, DrawGradients};
 pub use draws::CapturedForward;
 pub use error::{Error, Result};
 pub use factor::Term;
@@ -58,6 +58,8 @@ pub use gradients::{Block, ExampleGradients, ExampleJacobians, ExampleLosses};
 pub use layout::{Layout, LayoutEntry};
 pub use module_path::ModulePath;
 pub use onnx::OnnxModel;
+#[doc(hidden)]
+pub use parameters::StatisticPlace;
 pub use template::Template;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::layout::Layout;
-use burn::module::Module;
+use burn::module::{Flag, Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
@@ -13,13 +13,14 @@ use crate::batch::{Copies, ExampleBatch, Single, check_count};
 use crate::capture::message;
 use crate::compare::{largest, values};
 use crate::error::{Kind, Result};
+use crate::parameters::BATCH_NORM;
 
 /// A loss at given weights, evaluated without a recording.
 pub(crate) struct Direct<'a, M, B, F: ?Sized> {
     loss: &'a F,
-    /// The model of the caller.
-    origin: &'a M,
-    /// The model at the weights, without gradients. It is frozen, so that its layers behave as in inference.
+    /// The model of the caller, in the mode of the evaluation.
+    origin: M,
+    /// The model at the weights, without gradients.
     model: M,
     weights: Tensor<1>,
     batch: &'a B,
@@ -29,8 +30,30 @@ pub(crate) struct Direct<'a, M, B, F: ?Sized> {
 /// A loss at given weights, with gradients.
 pub(crate) struct Tracked<'a, M, B, F: ?Sized> {
     direct: &'a Direct<'a, M, B, F>,
-    /// The frozen model with the layout's weights as leaves.
+    /// The model in the mode of the evaluation, with the layout's weights as leaves.
     model: M,
+}
+
+/// Switches all layers but batch norm to inference.
+#[derive(Default)]
+struct OnlyBatchNorm {
+    /// For each of the fields that contain the current one, whether it is one of batch norm.
+    is_inside: Vec<bool>,
+}
+
+impl ModuleMapper for OnlyBatchNorm {
+    fn enter_module(&mut self, _name: &str, container_type: &str) {
+        self.is_inside.push(container_type == BATCH_NORM);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.is_inside.pop();
+    }
+
+    fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
+        let is_on = flag.val().is_enabled() && self.is_inside.last() == Some(&true);
+        flag.with_value(is_on)
+    }
 }
 
 /// The largest difference between two evaluations of an example's loss that rounding explains, relative to
@@ -47,17 +70,43 @@ pub(crate) struct Evaluated {
 }
 
 impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<'a, M, B, F> {
+    /// With a frozen model, so that its layers behave as in inference.
     pub(crate) fn new(
         loss: &'a F,
-        model: &'a M,
+        model: &M,
+        weights: Tensor<1>,
+        batch: &'a B,
+        layout: &'a Layout,
+    ) -> Result<Self> {
+        Self::of(loss, model.clone().freeze(), weights, batch, layout)
+    }
+
+    /// With batch norm in training mode, for a batch on a device with autodiff. The running statistics of `model` stay as
+    /// they are.
+    pub(crate) fn in_training(
+        loss: &'a F,
+        model: &M,
+        weights: Tensor<1>,
+        batch: &'a B,
+        layout: &'a Layout,
+    ) -> Result<Self> {
+        // `valid` and `train` copy running statistics, which clones would share.
+        let model = model.valid().train().no_grad();
+        let model = model.map(&mut OnlyBatchNorm::default());
+        Self::of(loss, model, weights, batch, layout)
+    }
+
+    fn of(
+        loss: &'a F,
+        origin: M,
         weights: Tensor<1>,
         batch: &'a B,
         layout: &'a Layout,
     ) -> Result<Self> {
         Ok(Self {
             loss,
-            origin: model,
-            model: layout.write(model.clone().freeze().no_grad(), weights.clone())?,
+            model: layout.write(origin.clone().no_grad(), weights.clone())?,
+            origin,
             weights,
             batch,
             layout,
@@ -65,7 +114,7 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
     }
 
     pub(crate) fn tracked(&'a self) -> Result<Tracked<'a, M, B, F>> {
-        let model = self.origin.clone().freeze();
+        let model = self.origin.clone();
         Ok(Tracked {
             direct: self,
             model: self.layout.write_leaves(model, self.weights.clone())?,
@@ -90,7 +139,7 @@ impl<'a, M: Module, B: ExampleBatch, F: Fn(&M, B) -> Tensor<1> + ?Sized> Direct<
         let factors: Vec<f32> = (0..len).map(factor).collect();
         let weights = self.weights.clone();
         let factors = Tensor::<1>::from_data(&*factors, &weights.device()).cast(weights.dtype());
-        let model = self.origin.clone().freeze();
+        let model = self.origin.clone();
         Ok(Tracked {
             direct: self,
             model: self.layout.write_leaves(model, weights * factors)?,

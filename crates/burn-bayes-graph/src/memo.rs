@@ -54,6 +54,16 @@ impl Key {
         size_of::<Self>() + vec_bytes(&self.batch.shapes) + vec_bytes(&self.batch.types)
     }
 
+    /// The key of a recording that depends on something besides, with this hash.
+    pub(crate) fn with_mode(&self, mode: u64) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (self.fields, mode).hash(&mut hasher);
+        Self {
+            fields: hasher.finish(),
+            ..self.clone()
+        }
+    }
+
     /// The key with another number of draws.
     pub(crate) fn with_draws(&self, draws: usize) -> Self {
         Self {

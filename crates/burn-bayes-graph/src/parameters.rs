@@ -1,11 +1,12 @@
 //! The tensors of a module, in visiting order.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::layout::Layout;
 use crate::module_path::ModulePath;
 use burn::backend::DispatchTensor;
-use burn::module::{Module, ModuleVisitor, Param, ParamId};
+use burn::module::{Flag, Module, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Bool, Int, Tensor};
 
 /// A tensor of a module.
@@ -17,6 +18,8 @@ pub(crate) struct ModuleTensor {
     pub(crate) outside: Option<ParamId>,
     /// Whether its gradients are averaged over replicas of the module.
     pub(crate) is_distributed: bool,
+    /// Its id, if it is a running statistic of batch norm whose training flag is on.
+    pub(crate) statistic: Option<ParamId>,
     pub(crate) value: DispatchTensor,
 }
 
@@ -27,6 +30,7 @@ impl ModuleTensor {
             parameter: None,
             outside: None,
             is_distributed: false,
+            statistic: None,
             value,
         }
     }
@@ -40,10 +44,21 @@ pub(crate) fn module_tensors<M: Module>(module: &M, layout: &Layout) -> Vec<Modu
     let mut visitor = Visitor {
         layout,
         path: ModulePath::default(),
+        place: StatisticPlace::default(),
+        is_training: false,
         found: Vec::new(),
     };
     module.visit(&mut visitor);
     visitor.found
+}
+
+/// A hash of which tensors are running statistics in training.
+pub(crate) fn statistics_hash(tensors: &[ModuleTensor]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for tensor in tensors {
+        tensor.statistic.is_some().hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// The index in the layout of each tensor that is a parameter of it.
@@ -62,16 +77,54 @@ pub(crate) fn parameter_slots(slots: &[usize], parameters: &[Option<usize>]) -> 
 struct Visitor<'a> {
     layout: &'a Layout,
     path: ModulePath,
+    place: StatisticPlace,
+    /// Whether the training flag of the last layer of batch norm is on, which comes before its statistics.
+    is_training: bool,
     found: Vec<ModuleTensor>,
 }
 
+/// The type of a layer of batch norm, as traversals name it.
+pub(crate) const BATCH_NORM: &str = "Struct:BatchNorm";
+
+/// Whether a traversal is at a running statistic of a batch-norm layer. Internal; not covered by semver.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct StatisticPlace(Vec<bool>);
+
+impl StatisticPlace {
+    /// Enters a field of a container.
+    pub fn enter(&mut self, name: &str, container_type: &str) {
+        let is_statistic = matches!(name, "running_mean" | "running_var");
+        self.0.push(is_statistic && container_type == BATCH_NORM);
+    }
+
+    /// Leaves the field.
+    pub fn exit(&mut self) {
+        self.0.pop();
+    }
+
+    /// Whether the current tensor is a running statistic.
+    pub fn is_statistic(&self) -> bool {
+        self.0.last() == Some(&true)
+    }
+}
+
 impl ModuleVisitor for Visitor<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
+    fn enter_module(&mut self, name: &str, container_type: &str) {
         self.path.enter(name);
+        self.place.enter(name, container_type);
+        if container_type == BATCH_NORM && name == "gamma" {
+            self.is_training = false;
+        }
     }
 
     fn exit_module(&mut self, _name: &str, _container_type: &str) {
         self.path.exit();
+        self.place.exit();
+    }
+
+    fn visit_flag(&mut self, flag: &Param<Flag>) {
+        self.is_training = flag.val().is_enabled();
     }
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
@@ -81,6 +134,7 @@ impl ModuleVisitor for Visitor<'_> {
             parameter,
             outside: (parameter.is_none() && param.is_require_grad()).then_some(param.id),
             is_distributed: tensor.is_autodiff() && tensor.is_distributed(),
+            statistic: (self.is_training && self.place.is_statistic()).then_some(param.id),
             value: tensor.without_autodiff().into_dispatch(),
         });
     }

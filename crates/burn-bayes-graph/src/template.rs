@@ -54,6 +54,19 @@ impl<'a, M: Module> Template<'a, M> {
         &self.model
     }
 
+    /// A hash of the model's fields. Internal; not covered by semver.
+    #[doc(hidden)]
+    pub fn fields(&self) -> u64 {
+        self.fields
+    }
+
+    /// The number of running statistics of batch norm whose training flag is on. Internal; not covered by semver.
+    #[doc(hidden)]
+    pub fn trained_statistics(&self) -> usize {
+        let tensors = self.tensors.iter();
+        tensors.filter(|tensor| tensor.statistic.is_some()).count()
+    }
+
     pub(crate) fn tensors(&self) -> &[ModuleTensor] {
         &self.tensors
     }

@@ -114,13 +114,8 @@ pub(crate) enum Kind {
     Leaf(Leaf),
     /// A formula of operands that have the node's axes.
     Map(Expr, Vec<Value>),
-    /// A copy of `value`, whose gradient passes to `of` by the rule of a softmax.
-    Softmax {
-        value: Value,
-        of: Value,
-        axis: usize,
-        is_log: bool,
-    },
+    /// A copy of `value` with a backward rule of its own, instead of those of the steps that lead to it.
+    Ruled { value: Value, rule: Rule },
     /// The sum of parts.
     Total(Vec<Part>),
     /// The number of the window entry with the largest or smallest value.
@@ -135,6 +130,36 @@ pub(crate) enum Kind {
         index: Value,
         route: Route,
     },
+}
+
+/// A backward rule for several steps.
+#[derive(Clone, Debug)]
+pub(crate) enum Rule {
+    /// Of a softmax along an axis, or of its logarithm.
+    Softmax {
+        of: Value,
+        axis: usize,
+        is_log: bool,
+    },
+    Normalised(Box<Normalised>),
+}
+
+/// y = a x̂ + b with x̂ = (x − μ)/σ.
+#[derive(Clone, Debug)]
+pub(crate) struct Normalised {
+    /// x.
+    pub(crate) of: Value,
+    /// a, of length one along `over`.
+    pub(crate) scale: Value,
+    /// b, of length one along `over`.
+    pub(crate) shift: Value,
+    /// μ.
+    pub(crate) mean: Value,
+    /// 1/σ.
+    pub(crate) inverse: Value,
+    /// The number of entries that each μ is the mean of.
+    pub(crate) count: Value,
+    pub(crate) over: Vec<usize>,
 }
 
 /// A value from outside.
@@ -417,13 +442,12 @@ impl Graph {
             let quotient = Expr::Operand(0) / Expr::Operand(1);
             self.map_over(&axes, quotient, vec![powers, sum])
         };
-        let kind = Kind::Softmax {
-            value,
+        let rule = Rule::Softmax {
             of: x.clone(),
             axis,
             is_log,
         };
-        self.push(axes, kind)
+        self.push(axes, Kind::Ruled { value, rule })
     }
 
     /// Products of two values, which are broadcast to common axes, added up where windows of `lens` overlap: the reverse of

@@ -6,18 +6,22 @@
 
 mod expr;
 mod graph;
+mod instructions;
 mod memory_use;
+mod normalised;
 mod product;
 mod reverse;
 mod run;
 mod schedule;
 mod shape;
+mod stages;
 #[cfg(test)]
 mod tests;
 
 pub use burn_bayes_kernels::{Binary, Unary};
 pub use expr::Expr;
 pub use graph::{Graph, Value};
+pub use normalised::BatchNormalised;
 pub use run::{Given, Output, Program, Workspace};
 pub use schedule::Unsupported;
 pub use shape::Axis;

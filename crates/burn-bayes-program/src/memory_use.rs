@@ -3,24 +3,29 @@
 use std::sync::Arc;
 
 use crate::graph::Route;
+use crate::instructions::{Buffer, Instruction, Place, Schedule, Stage};
 use crate::run::Program;
-use crate::schedule::{Buffer, Instruction, Place, Schedule};
 
 impl Program {
     /// The memory of the program, and of a run of it for so many rows, in bytes.
     pub fn bytes(&self, count: usize) -> usize {
-        let rows = self.block.min(count);
         let buffer = |buffer: &Buffer| match buffer {
             Buffer::Shared(len) => *len,
-            Buffer::Rows(len) => rows * len,
-            Buffer::GivenShared { .. } | Buffer::GivenRows { .. } | Buffer::Constant(_) => 0,
+            Buffer::Rows { len, block } => count.min(*block) * len,
+            _ => 0,
+        };
+        // The parts have these numbers for their own rows.
+        let kept = |buffer: &Buffer| match buffer {
+            Buffer::Kept(len) => count * len,
+            _ => 0,
         };
         let constant = |buffer: &Buffer| match buffer {
             Buffer::Constant(values) => values.len(),
             _ => 0,
         };
         let buffers = &self.schedule.buffers;
-        let numbers = self.parts(count) * buffers.iter().map(buffer).sum::<usize>();
+        let numbers = self.parts(count) * buffers.iter().map(buffer).sum::<usize>()
+            + buffers.iter().map(kept).sum::<usize>();
         let constants: usize = buffers.iter().map(constant).sum();
         let room = self.parts(count) * buffers.len() * (size_of::<Vec<f32>>() + ALLOCATION);
         (numbers + constants) * size_of::<f32>() + room + self.schedule.owned_bytes()
@@ -38,15 +43,20 @@ fn vec_bytes<T>(values: &Vec<T>) -> usize {
 impl Schedule {
     /// The memory of what it owns, in bytes.
     fn owned_bytes(&self) -> usize {
-        let lists = [&self.before, &self.rows, &self.after];
-        let lists = lists.map(|list| {
+        let list = |list: &Vec<Instruction>| {
             let owned = list.iter().map(Instruction::owned_bytes);
             vec_bytes(list) + owned.sum::<usize>()
-        });
+        };
+        let stage = |stage: &Stage| {
+            list(&stage.shared) + list(&stage.rows) + vec_bytes(&stage.earlier_sums)
+        };
         vec_bytes(&self.buffers)
-            + lists.iter().sum::<usize>()
+            + vec_bytes(&self.stages)
+            + self.stages.iter().map(stage).sum::<usize>()
+            + list(&self.after)
             + vec_bytes(&self.outputs)
-            + vec_bytes(&self.row_sums)
+            + vec_bytes(&self.output_stages)
+            + vec_bytes(&self.last_sums)
     }
 }
 

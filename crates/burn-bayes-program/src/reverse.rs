@@ -3,7 +3,7 @@
 use burn_bayes_kernels::Unary;
 
 use crate::expr::Expr;
-use crate::graph::{Graph, Kind, Part, Source, Value};
+use crate::graph::{Graph, Kind, Normalised, Part, Rule, Source, Value};
 use crate::shape::View;
 
 impl Graph {
@@ -46,7 +46,9 @@ impl Graph {
             let mut reads = false;
             match &content.kind {
                 Kind::Arg { .. } => {}
-                Kind::Softmax { of, .. } => reads = depends[of.node],
+                Kind::Ruled { rule, .. } => {
+                    reads = rule.inputs().iter().any(|input| depends[input.node]);
+                }
                 kind => kind.for_operands(&mut |operand| reads |= depends[operand.node]),
             }
             depends[node] |= reads;
@@ -72,7 +74,7 @@ impl Kind {
                     visit(index);
                 }
             }),
-            Self::Softmax { value, .. } => visit(value),
+            Self::Ruled { value, .. } => visit(value),
             Self::Arg { of, .. } => visit(of),
             Self::Pick { table, index, .. } => {
                 visit(table);
@@ -82,7 +84,22 @@ impl Kind {
     }
 }
 
-struct Reverse {
+impl Rule {
+    /// The values to which gradients pass.
+    fn inputs(&self) -> Vec<&Value> {
+        match self {
+            Self::Softmax { of, .. } => vec![of],
+            Self::Normalised(normalised) => {
+                let Normalised {
+                    of, scale, shift, ..
+                } = &**normalised;
+                vec![of, scale, shift]
+            }
+        }
+    }
+}
+
+pub(crate) struct Reverse {
     /// What is added to the gradient of each node.
     parts: Vec<Vec<Part>>,
     /// The gradients of the nodes that were visited, each with the node's whole view.
@@ -92,7 +109,7 @@ struct Reverse {
 
 impl Reverse {
     /// Adds to the gradient of a value.
-    fn add(&mut self, to: &Value, source: Source) {
+    pub(crate) fn add(&mut self, to: &Value, source: Source) {
         if self.is_wanted[to.node] {
             let target = to.view.clone();
             self.parts[to.node].push(Part { source, target });
@@ -132,15 +149,16 @@ impl Reverse {
             }
             // An index has no gradient.
             Kind::Arg { .. } => {}
-            Kind::Softmax {
-                of, axis, is_log, ..
-            } => {
-                let y = Value {
-                    node,
-                    view: whole.clone(),
-                };
-                self.through_softmax(graph, &of, (axis, is_log), &y, &dy);
-            }
+            Kind::Ruled { rule, .. } => match rule {
+                Rule::Softmax { of, axis, is_log } => {
+                    let y = Value {
+                        node,
+                        view: whole.clone(),
+                    };
+                    self.through_softmax(graph, &of, (axis, is_log), &y, &dy);
+                }
+                Rule::Normalised(normalised) => self.through_normalised(graph, &normalised, &dy),
+            },
             Kind::Pick {
                 table,
                 index,

@@ -8,16 +8,15 @@ use burn_bayes_kernels::{
 use rayon::prelude::*;
 
 use crate::graph::{Graph, Route, Value};
+use crate::instructions::{Buffer, Instruction, Place, Schedule, Stage};
 use crate::product::{Loop, ProductLoops};
-use crate::schedule::{Buffer, Instruction, Place, Schedule, Unsupported, schedule};
+use crate::schedule::{Unsupported, schedule};
 use crate::shape::{Axis, View};
 
 /// A list of instructions over fixed memory, for any number of rows.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub(crate) schedule: Schedule,
-    /// The number of rows of a block.
-    pub(crate) block: usize,
     outputs: Vec<Output>,
     /// The multiplications of products for every row, and those that are the same for all rows.
     multiplications: [u64; 2],
@@ -51,28 +50,6 @@ pub struct Workspace {
     parts: Vec<Workspace>,
 }
 
-/// The memory of a block in bytes, of which there is as much in a core's second-level cache.
-const BLOCK_BYTES: usize = 384 << 10;
-/// The memory up to which a block has [`FEW_ROWS`], whose products read the weights seldom enough.
-const LARGE_BLOCK_BYTES: usize = 4 << 20;
-const FEW_ROWS: usize = 64;
-/// A row of more memory leaves the cache in any case, and so many of them read and write sums over rows, such as the
-/// gradients of a deep network, a quarter as often.
-const LARGE_ROW_BYTES: usize = 1 << 20;
-const ROWS_OF_LARGE: usize = 4;
-/// The most rows of a block.
-const MOST_ROWS: usize = 256;
-
-/// The number of rows of a block, for so many numbers of each row.
-fn rows_of_block(row_len: usize) -> usize {
-    let row = (row_len * size_of::<f32>()).max(1);
-    let few = match row > LARGE_ROW_BYTES {
-        true => ROWS_OF_LARGE,
-        false => FEW_ROWS.min(LARGE_BLOCK_BYTES / row),
-    };
-    (BLOCK_BYTES / row).max(few).clamp(1, MOST_ROWS)
-}
-
 impl Program {
     /// A program for these values of a graph.
     pub fn new(mut graph: Graph, outputs: &[Value]) -> Result<Self, Unsupported> {
@@ -98,10 +75,8 @@ impl Program {
         let outputs = described.collect();
         let schedule = schedule(&graph, &nodes)?;
         let multiplications = graph.multiplications();
-        let row_len: usize = schedule.buffers.iter().map(Buffer::row_len).sum();
         Ok(Self {
             schedule,
-            block: rows_of_block(row_len),
             outputs,
             multiplications,
         })
@@ -121,27 +96,24 @@ impl Program {
     /// The number of numbers that a run computes for so many rows.
     pub fn numbers(&self, count: usize) -> usize {
         let numbers = self.schedule.buffers.iter().map(|buffer| match buffer {
-            Buffer::Rows(len) => len * count,
+            Buffer::Rows { len, .. } | Buffer::Kept(len) => len * count,
             Buffer::Shared(len) => *len,
             _ => 0,
         });
         numbers.sum()
     }
 
-    /// The number of rows that are computed together.
+    /// The number of rows that are computed together, in the stage where they are the fewest.
     pub fn block(&self) -> usize {
-        self.block
+        let blocks = self.schedule.stages.iter().map(|stage| stage.block);
+        blocks.min().unwrap_or(1)
     }
 
     /// The number of instructions.
     pub fn instructions(&self) -> usize {
-        let Schedule {
-            before,
-            rows,
-            after,
-            ..
-        } = &self.schedule;
-        before.len() + rows.len() + after.len()
+        let Schedule { stages, after, .. } = &self.schedule;
+        let of_stage = |stage: &Stage| stage.shared.len() + stage.rows.len();
+        stages.iter().map(of_stage).sum::<usize>() + after.len()
     }
 
     /// Computes the results into `outputs`, one slice for each.
@@ -156,8 +128,10 @@ impl Program {
         self.check(given, outputs);
         let parts = self.parts(given.count);
         if parts == 1 {
-            self.begin(given, memory);
-            self.run_blocks(given, memory, outputs);
+            self.prepare(given.count, memory);
+            for stage in 0..self.schedule.stages.len() {
+                self.run_stage(stage, given, memory, outputs);
+            }
         } else {
             self.run_parts(parts, given, memory, outputs);
         }
@@ -178,32 +152,34 @@ impl Program {
         const MOST: usize = 8;
         let numbers = self.numbers(count);
         let buffers = &self.schedule.buffers;
-        let sums = self
-            .schedule
-            .row_sums
-            .iter()
-            .map(|&sum| match buffers[sum] {
-                Buffer::Shared(len) => len,
-                _ => 0,
-            });
+        let of_stages = self.schedule.stages.iter();
+        let sums = of_stages.flat_map(|stage| &stage.earlier_sums);
+        let sums = sums.chain(&self.schedule.last_sums);
+        let sums = sums.map(|&sum| match buffers[sum] {
+            Buffer::Shared(len) => len,
+            _ => 0,
+        });
         // Adding up the sums of the parts must cost little.
         let by_sums = numbers / (4 * sums.sum::<usize>()).max(1);
-        let blocks = count.div_ceil(self.block);
+        let blocks = count.div_ceil(self.block());
         MOST.min(blocks).min(numbers / SHARE).min(by_sums).max(1)
     }
 
-    /// Makes room, and computes everything before the rows.
-    fn begin(&self, given: Given<'_>, memory: &mut Workspace) {
-        self.prepare(given.count, memory);
-        self.run_all(&self.schedule.before, given, memory, 0..0);
-    }
-
-    fn run_blocks(&self, given: Given<'_>, memory: &mut Workspace, outputs: &mut [&mut [f32]]) {
+    /// Runs a stage on all given rows, and exports the results of rows that it computes.
+    fn run_stage(
+        &self,
+        number: usize,
+        given: Given<'_>,
+        memory: &mut Workspace,
+        outputs: &mut [&mut [f32]],
+    ) {
+        let stage = &self.schedule.stages[number];
+        self.run_all(&stage.shared, given, memory, 0..0);
         let mut first = 0;
         while first < given.count {
-            let last = given.count.min(first + self.block);
-            self.run_all(&self.schedule.rows, given, memory, first..last);
-            self.export(memory, outputs, first..last);
+            let last = given.count.min(first + stage.block);
+            self.run_all(&stage.rows, given, memory, first..last);
+            self.export(number, memory, outputs, first..last);
             first = last;
         }
     }
@@ -216,9 +192,13 @@ impl Program {
         outputs: &mut [&mut [f32]],
     ) {
         // Whole blocks.
-        let rows = given.count.div_ceil(self.block).div_ceil(parts) * self.block;
+        let block = self.block();
+        let rows = given.count.div_ceil(block).div_ceil(parts) * block;
         let mut rest: Vec<&mut [f32]> = outputs.iter_mut().map(|output| &mut **output).collect();
-        let mut tasks = Vec::with_capacity(parts);
+        let mut others = std::mem::take(&mut memory.parts);
+        others.resize_with(given.count.div_ceil(rows) - 1, Workspace::default);
+        let mut workspaces = std::iter::once(&mut *memory).chain(&mut others);
+        let mut parts = Vec::with_capacity(parts);
         for first in (0..given.count).step_by(rows) {
             let count = rows.min(given.count - first);
             let mut own = Vec::with_capacity(rest.len());
@@ -232,39 +212,32 @@ impl Program {
                 own.push(part);
                 *rest = after;
             }
-            tasks.push((self.rows_of(given, first..first + count), count, own));
+            let memory = workspaces.next().expect("as many as parts");
+            self.prepare(count, memory);
+            parts.push(Part {
+                rows: self.rows_of(given, first..first + count),
+                count,
+                outputs: own,
+                memory,
+            });
         }
-        let mut others = std::mem::take(&mut memory.parts);
-        others.resize_with(tasks.len() - 1, Workspace::default);
-        let workspaces = std::iter::once(&mut *memory).chain(&mut others);
-        let tasks: Vec<_> = tasks.into_iter().zip(workspaces).enumerate().collect();
-        let run =
-            |(part, ((rows, count, mut own), memory)): (usize, (Part<'_>, &mut Workspace))| {
+        for (number, stage) in self.schedule.stages.iter().enumerate() {
+            add_up(&mut parts, &stage.earlier_sums, true);
+            let run = |part: &mut Part<'_>| {
                 let given = Given {
                     shared: given.shared,
-                    rows: &rows,
-                    count,
+                    rows: &part.rows,
+                    count: part.count,
                 };
-                self.begin(given, memory);
-                if part > 0 {
-                    for &sum in &self.schedule.row_sums {
-                        memory.buffers[sum].fill(0.0);
-                    }
-                }
-                self.run_blocks(given, memory, &mut own);
+                self.run_stage(number, given, part.memory, &mut part.outputs);
             };
-        match rayon::current_num_threads() {
-            1 => tasks.into_iter().for_each(run),
-            _ => tasks.into_par_iter().for_each(run),
-        }
-        for other in &others {
-            for &sum in &self.schedule.row_sums {
-                let from = &other.buffers[sum];
-                for (sum, value) in memory.buffers[sum].iter_mut().zip(from) {
-                    *sum += value;
-                }
+            match rayon::current_num_threads() {
+                1 => parts.iter_mut().for_each(run),
+                _ => parts.par_iter_mut().for_each(run),
             }
         }
+        add_up(&mut parts, &self.schedule.last_sums, false);
+        drop(parts);
         memory.parts = others;
     }
 
@@ -299,16 +272,16 @@ impl Program {
         }
     }
 
-    /// Makes room for blocks of so many rows.
+    /// Makes room for so many rows.
     fn prepare(&self, count: usize, memory: &mut Workspace) {
-        let rows = self.block.min(count);
         memory
             .buffers
             .resize(self.schedule.buffers.len(), Vec::new());
         for (buffer, memory) in self.schedule.buffers.iter().zip(&mut memory.buffers) {
             let len = match buffer {
                 Buffer::Shared(len) => *len,
-                Buffer::Rows(len) => rows * len,
+                Buffer::Rows { len, block } => count.min(*block) * len,
+                Buffer::Kept(len) => count * len,
                 _ => 0,
             };
             if memory.len() < len {
@@ -317,12 +290,19 @@ impl Program {
         }
     }
 
-    fn export(&self, memory: &Workspace, outputs: &mut [&mut [f32]], rows: std::ops::Range<usize>) {
+    fn export(
+        &self,
+        stage: usize,
+        memory: &Workspace,
+        outputs: &mut [&mut [f32]],
+        rows: std::ops::Range<usize>,
+    ) {
         for (number, output) in self.outputs.iter().enumerate() {
-            if output.per_row {
+            if output.per_row && self.schedule.output_stages[number] == stage {
                 let buffer = self.schedule.outputs[number];
+                let start = self.schedule.buffers[buffer].start(rows.start);
                 let to = &mut outputs[number][rows.start * output.len..rows.end * output.len];
-                to.copy_from_slice(&memory.buffers[buffer][..to.len()]);
+                to.copy_from_slice(&memory.buffers[buffer][start..start + to.len()]);
             }
         }
     }
@@ -346,17 +326,43 @@ impl Program {
     }
 }
 
+/// Adds up sums over rows of all parts in order: in the first part, and if `is_shared` in all of them.
+fn add_up(parts: &mut [Part<'_>], sums: &[usize], is_shared: bool) {
+    let Some((first, others)) = parts.split_first_mut() else {
+        return;
+    };
+    for &buffer in sums {
+        let sum = &mut first.memory.buffers[buffer];
+        for other in &*others {
+            for (sum, value) in sum.iter_mut().zip(&other.memory.buffers[buffer]) {
+                *sum += value;
+            }
+        }
+        for other in others.iter_mut().filter(|_| is_shared) {
+            other.memory.buffers[buffer].copy_from_slice(sum);
+        }
+    }
+}
+
 impl Buffer {
-    fn row_len(&self) -> usize {
+    /// The place of a row, given the first row of its block.
+    fn start(&self, first: usize) -> usize {
         match self {
-            Self::Rows(len) | Self::GivenRows { len, .. } => *len,
+            Self::Kept(len) => first * len,
             _ => 0,
         }
     }
 }
 
-/// A part of the rows: the given values, the number of rows, and the places of the results.
-type Part<'a> = (Vec<&'a [f32]>, usize, Vec<&'a mut [f32]>);
+/// A part of the rows.
+struct Part<'a> {
+    /// The given values.
+    rows: Vec<&'a [f32]>,
+    count: usize,
+    /// The places of the results.
+    outputs: Vec<&'a mut [f32]>,
+    memory: &'a mut Workspace,
+}
 
 /// The execution of instructions on a block of rows.
 struct Block<'a> {
@@ -394,13 +400,21 @@ impl Block<'_> {
 
     fn data(&self, buffer: usize) -> &[f32] {
         match &self.buffers[buffer] {
-            Buffer::Shared(_) | Buffer::Rows(_) => &self.memory.buffers[buffer],
+            Buffer::Shared(_) | Buffer::Rows { .. } => &self.memory.buffers[buffer],
+            Buffer::Kept(len) => {
+                &self.memory.buffers[buffer][self.rows.start * len..self.rows.end * len]
+            }
             Buffer::GivenShared { number, .. } => self.given.shared[*number],
             Buffer::GivenRows { number, len } => {
                 &self.given.rows[*number][self.rows.start * len..self.rows.end * len]
             }
             Buffer::Constant(values) => values,
         }
+    }
+
+    /// The place in a buffer of the block's first row.
+    fn start(&self, buffer: usize) -> usize {
+        self.buffers[buffer].start(self.rows.start)
     }
 
     fn operand<'a>(&'a self, place: &'a Place) -> Strided<'a> {
@@ -415,11 +429,12 @@ impl Block<'_> {
     fn run(&mut self, instruction: &Instruction) {
         match instruction {
             Instruction::Zero(buffer) => {
+                let start = self.start(*buffer);
                 let len = match self.buffers[*buffer] {
-                    Buffer::Rows(len) => len * self.rows.len(),
+                    Buffer::Rows { len, .. } | Buffer::Kept(len) => len * self.rows.len(),
                     _ => self.memory.buffers[*buffer].len(),
                 };
-                self.memory.buffers[*buffer][..len].fill(0.0);
+                self.memory.buffers[*buffer][start..start + len].fill(0.0);
             }
             Instruction::Map {
                 steps,
@@ -441,7 +456,7 @@ impl Block<'_> {
                     *strided = self.operand(place);
                 }
                 let to = Target {
-                    data: &mut out,
+                    data: &mut out[self.start(target.buffer)..],
                     offset: target.offset,
                     strides: &target.strides,
                     is_linear: target.is_linear,
@@ -467,7 +482,8 @@ impl Block<'_> {
                 let len = lens.as_slice().iter().product();
                 let mut out = std::mem::take(&mut self.memory.buffers[*target]);
                 let of = self.operand(of);
-                arg_extreme(&of, lens.as_slice(), window, *is_largest, &mut out[..len]);
+                let to = &mut out[self.start(*target)..][..len];
+                arg_extreme(&of, lens.as_slice(), window, *is_largest, to);
                 self.memory.buffers[*target] = out;
             }
             Instruction::Pick {
@@ -481,13 +497,8 @@ impl Block<'_> {
                 let len = lens.as_slice().iter().product();
                 let mut out = std::mem::take(&mut self.memory.buffers[*target]);
                 let (table, index) = (self.operand(table), self.operand(index));
-                pick(
-                    &table,
-                    &index,
-                    route.kernel(),
-                    lens.as_slice(),
-                    &mut out[..len],
-                );
+                let to = &mut out[self.start(*target)..][..len];
+                pick(&table, &index, route.kernel(), lens.as_slice(), to);
                 self.memory.buffers[*target] = out;
             }
             Instruction::AddPicked {
@@ -501,7 +512,7 @@ impl Block<'_> {
                 let mut out = std::mem::take(&mut self.memory.buffers[target.buffer]);
                 let (values, index) = (self.operand(values), self.operand(index));
                 let to = Target {
-                    data: &mut out,
+                    data: &mut out[self.start(target.buffer)..],
                     offset: target.offset,
                     strides: &target.strides,
                     is_linear: false,
@@ -514,6 +525,7 @@ impl Block<'_> {
     }
 
     fn product(&mut self, loops: &ProductLoops, [left, right, target]: [usize; 3], is_added: bool) {
+        let start = self.start(target);
         let mut out = std::mem::take(&mut self.memory.buffers[target]);
         let sizes = [loops.m, loops.n, loops.k].map(|one| self.len(one.axis));
         let (left, right) = (self.data(left), self.data(right));
@@ -541,7 +553,7 @@ impl Block<'_> {
                 sizes,
                 (left, at(0, loops.m, loops.k)),
                 (right, at(1, loops.k, loops.n)),
-                (&mut out, at(2, loops.m, loops.n)),
+                (&mut out[start..], at(2, loops.m, loops.n)),
                 is_added,
             );
         }

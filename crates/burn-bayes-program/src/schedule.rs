@@ -1,116 +1,21 @@
 //! Turns a graph into instructions: what is read is computed, chains of formulas become one, and values that do not
 //! depend on rows are computed once.
-
-use std::sync::Arc;
-
-use burn_bayes_kernels::Step;
+//!
+//! A value that all rows share and a value of every row have levels: even ones and odd ones. A value of a row that reads
+//! a sum over rows has a higher level than the terms of the sum. Two levels are a [`Stage`](crate::instructions::Stage).
 
 use crate::expr::Expr;
-use crate::graph::{Graph, Kind, Leaf, Part, Route, Source, Value};
-use crate::product::{ProductLoops, product_loops};
+use crate::graph::{Graph, Kind, Leaf, Part, Source, Value};
+use crate::instructions::{Buffer, Instruction, Place, Schedule};
+use crate::product::product_loops;
 use crate::shape::{Axis, View, elements, row_axis};
+use crate::stages::{RowSum, Staged};
 
 /// Why a graph has no program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// A value of a row depends on a sum over all rows.
-    RowsAreMixed,
     /// A formula has too many operands, or a loop too many axes.
     TooLarge,
-}
-
-/// The memory of a node.
-#[derive(Clone, Debug)]
-pub(crate) enum Buffer {
-    /// Of a fixed length.
-    Shared(usize),
-    /// Of this length for every row of a block.
-    Rows(usize),
-    /// Given by the caller.
-    GivenShared {
-        number: usize,
-        len: usize,
-    },
-    /// Given by the caller, of this length for every row.
-    GivenRows {
-        number: usize,
-        len: usize,
-    },
-    Constant(Arc<[f32]>),
-}
-
-/// An operand or target of an instruction.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) buffer: usize,
-    pub(crate) offset: usize,
-    /// The distance of elements along each axis of the instruction's loop.
-    pub(crate) strides: Vec<isize>,
-    /// Whether elements lie one after the other in the order of the loop.
-    pub(crate) is_linear: bool,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Instruction {
-    Zero(usize),
-    Map {
-        steps: Vec<Step>,
-        axes: Vec<Axis>,
-        operands: Vec<Place>,
-        target: Place,
-        is_added: bool,
-    },
-    Product {
-        loops: ProductLoops,
-        /// Left, right and target.
-        buffers: [usize; 3],
-        is_added: bool,
-    },
-    Arg {
-        axes: Vec<Axis>,
-        of: Place,
-        window: Arc<[usize]>,
-        is_largest: bool,
-        target: usize,
-    },
-    Pick {
-        axes: Vec<Axis>,
-        table: Place,
-        index: Place,
-        route: Route,
-        target: usize,
-    },
-    AddPicked {
-        axes: Vec<Axis>,
-        values: Place,
-        index: Place,
-        route: Route,
-        target: Place,
-    },
-}
-
-/// When a node's value is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    Before,
-    Rows,
-    After,
-}
-
-/// A list of instructions over buffers.
-#[derive(Clone, Debug)]
-pub(crate) struct Schedule {
-    pub(crate) buffers: Vec<Buffer>,
-    /// Once, before all rows.
-    pub(crate) before: Vec<Instruction>,
-    /// For every block of rows.
-    pub(crate) rows: Vec<Instruction>,
-    /// Once, after all rows.
-    pub(crate) after: Vec<Instruction>,
-    /// The buffers of the results.
-    pub(crate) outputs: Vec<usize>,
-    /// The buffers of sums over rows.
-    pub(crate) row_sums: Vec<usize>,
 }
 
 /// Largest number of steps of a formula made of several.
@@ -123,7 +28,7 @@ const MOST: [usize; 2] = [16, 8];
 /// The instructions that compute `outputs`, each with its whole view.
 pub(crate) fn schedule(graph: &Graph, outputs: &[usize]) -> Result<Schedule, Unsupported> {
     let mut scheduler = Scheduler::new(graph, outputs);
-    scheduler.set_phases()?;
+    scheduler.set_levels();
     for node in 0..graph.nodes.len() {
         if scheduler.is_live[node] {
             scheduler.add(node)?;
@@ -131,15 +36,10 @@ pub(crate) fn schedule(graph: &Graph, outputs: &[usize]) -> Result<Schedule, Uns
     }
     let buffer = |node: &usize| scheduler.buffer_of[*node].expect("outputs are live");
     let outputs = outputs.iter().map(buffer).collect();
-    let [before, rows, after] = scheduler.instructions;
-    Ok(Schedule {
-        buffers: scheduler.buffers,
-        before,
-        rows,
-        after,
-        outputs,
-        row_sums: scheduler.row_sums,
-    })
+    Ok(
+        Staged::new(scheduler.instructions, scheduler.row_sums)
+            .schedule(scheduler.buffers, outputs),
+    )
 }
 
 struct Scheduler<'a> {
@@ -147,13 +47,15 @@ struct Scheduler<'a> {
     is_live: Vec<bool>,
     /// The number of places that read each node.
     uses: Vec<usize>,
-    phases: Vec<Phase>,
+    /// Even for values that all rows share, odd for values of every row.
+    levels: Vec<usize>,
     buffers: Vec<Buffer>,
     buffer_of: Vec<Option<usize>>,
     /// The formulas of nodes that become a part of their only reader.
     inlined: Vec<Option<(Expr, Vec<Value>)>>,
-    instructions: [Vec<Instruction>; 3],
-    row_sums: Vec<usize>,
+    /// Those of each level.
+    instructions: Vec<Vec<Instruction>>,
+    row_sums: Vec<RowSum>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -178,37 +80,29 @@ impl<'a> Scheduler<'a> {
             graph,
             is_live,
             uses,
-            phases: Vec::with_capacity(count),
+            levels: Vec::with_capacity(count),
             buffers: Vec::new(),
             buffer_of: vec![None; count],
             inlined: vec![None; count],
-            instructions: Default::default(),
+            instructions: Vec::new(),
             row_sums: Vec::new(),
         }
     }
 
-    fn set_phases(&mut self) -> Result<(), Unsupported> {
-        for (node, content) in self.graph.nodes.iter().enumerate() {
-            let mut latest = Phase::Before;
-            let mut reads_rows = false;
-            content.kind.for_operands(&mut |operand| {
-                latest = latest.max(self.phases[operand.node]);
-                reads_rows |= operand.is_per_row();
-            });
-            let phase = if !content.is_per_row() {
-                if latest == Phase::Before {
-                    Phase::Before
-                } else {
-                    Phase::After
-                }
-            } else if latest == Phase::After && self.is_live[node] {
-                return Err(Unsupported::RowsAreMixed);
+    fn set_levels(&mut self) {
+        for content in &self.graph.nodes {
+            let mut latest = 0;
+            content
+                .kind
+                .for_operands(&mut |operand| latest = latest.max(self.levels[operand.node]));
+            self.levels.push(if content.is_per_row() {
+                row_level(latest)
+            } else if content.kind.is_over_rows() || latest % 2 == 1 {
+                row_level(latest) + 1
             } else {
-                Phase::Rows
-            };
-            self.phases.push(phase);
+                latest
+            });
         }
-        Ok(())
     }
 
     fn add(&mut self, node: usize) -> Result<(), Unsupported> {
@@ -230,7 +124,7 @@ impl<'a> Scheduler<'a> {
                 self.buffers.push(buffer);
                 self.buffer_of[node] = Some(self.buffers.len() - 1);
             }
-            Kind::Softmax { value, .. } => {
+            Kind::Ruled { value, .. } => {
                 self.add_formula(node, &Expr::Operand(0), std::slice::from_ref(value))?;
             }
             Kind::Map(expr, operands) => self.add_formula(node, expr, operands)?,
@@ -252,7 +146,7 @@ impl<'a> Scheduler<'a> {
                     is_largest: *is_largest,
                     target: self.new_buffer(node),
                 };
-                self.emit(self.phases[node], instruction);
+                self.emit(self.levels[node], instruction);
             }
             Kind::Pick {
                 table,
@@ -272,7 +166,7 @@ impl<'a> Scheduler<'a> {
                     route: route.clone(),
                     target: self.new_buffer(node),
                 };
-                self.emit(self.phases[node], instruction);
+                self.emit(self.levels[node], instruction);
             }
         }
         Ok(())
@@ -285,7 +179,7 @@ impl<'a> Scheduler<'a> {
         operands: &[Value],
     ) -> Result<(), Unsupported> {
         let axes = &self.graph.nodes[node].axes;
-        let (expr, operands) = self.fused(expr, operands, axes, self.phases[node]);
+        let (expr, operands) = self.fused(expr, operands, axes, self.levels[node]);
         if self.uses[node] == 1 {
             self.inlined[node] = Some((expr, operands));
             return Ok(());
@@ -299,7 +193,7 @@ impl<'a> Scheduler<'a> {
         expr: &Expr,
         operands: &[Value],
         axes: &[Axis],
-        phase: Phase,
+        level: usize,
     ) -> (Expr, Vec<Value>) {
         let mut kept: Vec<Value> = Vec::new();
         let mut exprs = Vec::with_capacity(operands.len());
@@ -309,8 +203,10 @@ impl<'a> Scheduler<'a> {
             let inner = self.inlined[operand.node].take_if(|(inner, inside)| {
                 let is_whole = self.graph.nodes[operand.node].axes == axes
                     && operand.view.is_same(&View::whole(axes));
-                let same_time = self.phases[operand.node] == phase
-                    || (phase == Phase::Rows) == operand.is_per_row();
+                let of_rows = inside.iter().filter(|operand| operand.is_per_row());
+                // In a later stage, what the formula reads must be kept instead of its result.
+                let is_free = self.levels[operand.node] / 2 == level / 2 || of_rows.count() < 2;
+                let same_time = (level % 2 == 1) == operand.is_per_row() && is_free;
                 let len = inner.steps().len();
                 let fits = steps + len <= STEPS && kept.len() + inside.len() + still <= OPERANDS;
                 if is_whole && same_time && fits {
@@ -349,7 +245,7 @@ impl<'a> Scheduler<'a> {
         let target = self.new_buffer(node);
         let whole = View::whole(&axes);
         self.emit_map(
-            self.phases[node],
+            self.levels[node],
             &axes,
             expr,
             operands,
@@ -360,7 +256,7 @@ impl<'a> Scheduler<'a> {
 
     fn emit_map(
         &mut self,
-        phase: Phase,
+        level: usize,
         axes: &[Axis],
         expr: &Expr,
         operands: &[Value],
@@ -395,7 +291,7 @@ impl<'a> Scheduler<'a> {
             target,
             is_added,
         };
-        self.emit(phase, instruction);
+        self.emit(level, instruction);
         Ok(())
     }
 
@@ -404,41 +300,33 @@ impl<'a> Scheduler<'a> {
         let buffer = self.new_buffer(node);
         let is_per_row = content.is_per_row();
         // A sum over rows is added up over blocks.
-        let over_rows = !is_per_row
-            && parts
-                .iter()
-                .any(|part| row_axis(&part.target.axes).is_some());
+        let over_rows = !is_per_row && content.kind.is_over_rows();
         if over_rows {
-            self.row_sums.push(buffer);
+            let level = self.levels[node];
+            self.row_sums.push(RowSum { buffer, level });
         }
         let is_written = !over_rows
             && parts.first().is_some_and(|part| {
                 covers(&part.target, &content.axes) && part.is_written_at_once()
             });
         if !is_written {
-            let phase = match (is_per_row, over_rows) {
-                (true, _) => Phase::Rows,
-                (false, true) => Phase::Before,
-                (false, false) => self.phases[node],
-            };
-            self.emit(phase, Instruction::Zero(buffer));
+            let level = if over_rows { 0 } else { self.levels[node] };
+            self.emit(level, Instruction::Zero(buffer));
         }
         for (number, part) in parts.iter().enumerate() {
             let is_added = number > 0 || !is_written;
-            let phase = if row_axis(&part.target.axes).is_some() {
-                Phase::Rows
-            } else if over_rows {
-                self.phase_of(&part.source)
-            } else {
-                self.phases[node]
+            // What does not depend on rows is added to the sum of all rows.
+            let level = match over_rows && row_axis(&part.target.axes).is_some() {
+                true => row_level(self.level_of(&part.source)),
+                false => self.levels[node],
             };
-            self.add_part(phase, part, buffer, is_added)?;
+            self.add_part(level, part, buffer, is_added)?;
         }
         Ok(())
     }
 
-    fn phase_of(&self, source: &Source) -> Phase {
-        let of = |value: &Value| self.phases[value.node];
+    fn level_of(&self, source: &Source) -> usize {
+        let of = |value: &Value| self.levels[value.node];
         match source {
             Source::Copy(value) => of(value),
             Source::Product(left, right) => of(left).max(of(right)),
@@ -448,7 +336,7 @@ impl<'a> Scheduler<'a> {
 
     fn add_part(
         &mut self,
-        phase: Phase,
+        level: usize,
         part: &Part,
         buffer: usize,
         is_added: bool,
@@ -457,9 +345,9 @@ impl<'a> Scheduler<'a> {
         match &part.source {
             Source::Copy(value) => {
                 let copy = Expr::Operand(0);
-                let (expr, operands) = self.fused(&copy, std::slice::from_ref(value), axes, phase);
+                let (expr, operands) = self.fused(&copy, std::slice::from_ref(value), axes, level);
                 let target = (buffer, &part.target);
-                self.emit_map(phase, axes, &expr, &operands, target, is_added)
+                self.emit_map(level, axes, &expr, &operands, target, is_added)
             }
             Source::Product(left, right) => {
                 let (left, right) = (self.materialised(left)?, self.materialised(right)?);
@@ -471,7 +359,7 @@ impl<'a> Scheduler<'a> {
                     buffers,
                     is_added,
                 };
-                self.emit(phase, instruction);
+                self.emit(level, instruction);
                 Ok(())
             }
             Source::Routed {
@@ -501,7 +389,7 @@ impl<'a> Scheduler<'a> {
                     route: route.clone(),
                     target,
                 };
-                self.emit(phase, instruction);
+                self.emit(level, instruction);
                 Ok(())
             }
         }
@@ -524,7 +412,7 @@ impl<'a> Scheduler<'a> {
         let content = &self.graph.nodes[node];
         let len = elements(&content.axes);
         self.buffers.push(if content.is_per_row() {
-            Buffer::Rows(len)
+            Buffer::Rows { len, block: 0 }
         } else {
             Buffer::Shared(len)
         });
@@ -532,8 +420,27 @@ impl<'a> Scheduler<'a> {
         self.buffers.len() - 1
     }
 
-    fn emit(&mut self, phase: Phase, instruction: Instruction) {
-        self.instructions[phase as usize].push(instruction);
+    fn emit(&mut self, level: usize, instruction: Instruction) {
+        let count = self.instructions.len().max(level + 1);
+        self.instructions.resize_with(count, Vec::new);
+        self.instructions[level].push(instruction);
+    }
+}
+
+/// The smallest level of a value of every row that reads this level.
+fn row_level(level: usize) -> usize {
+    level | 1
+}
+
+impl Kind {
+    /// Whether something is added for every row.
+    fn is_over_rows(&self) -> bool {
+        match self {
+            Self::Total(parts) => parts
+                .iter()
+                .any(|part| row_axis(&part.target.axes).is_some()),
+            _ => false,
+        }
     }
 }
 

@@ -423,6 +423,8 @@ fn every_method_returns_the_error_of_a_batch_that_is_not_a_number() {
 }
 
 #[cfg(feature = "flex")]
+mod batch_norm;
+#[cfg(feature = "flex")]
 mod compiled;
 
 /// A model whose gradient is not a number, although its loss is.

@@ -1,12 +1,17 @@
 //! Trains LeNet5 on pictures of clothing, and scores its predictions.
 
-use burn::module::Module;
+use burn::module::{Module, ParamGroup};
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::tensor::Device;
 use burn::train::{ClassificationOutput, Interrupter, TrainStep};
 use burn_bayes::eval::{DrawProbabilities, LabelledProbabilities, accuracy, nll};
+use burn_bayes::laplace::Laplace;
+use burn_bayes::methods::{Algorithm, IvonConfig, MethodConfig};
+use burn_bayes::posterior::PointPosterior;
 use burn_bayes::prelude::*;
-use burn_bayes::train::{Trainer, TrainerModel, Unobserved};
+use burn_bayes::train::{PostHoc, Trainer, TrainerModel, Unobserved};
 use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use serde::Serialize;
 
@@ -34,9 +39,18 @@ const ITERATES: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) enum Learned {
     Point,
+    /// With dropout of this probability, in training and in predictions.
+    Dropout {
+        probability: f64,
+    },
+    /// As a point; then those of the last layer by a Laplace approximation.
+    LastLayer,
+    /// At the library's rates.
     Vifa {
         rank: usize,
     },
+    /// At the library's rates.
+    Ivon,
     /// From the iterates after this share of the steps.
     Swag {
         rank: usize,
@@ -93,47 +107,65 @@ impl Fit {
     ) -> Result<DrawProbabilities<'static>> {
         let device = DeviceName::host()?.autodiff();
         let noise = Noise::new(self.seed).fold(INITIAL_WEIGHTS);
-        let network = LeNet::new(classes, noise, &device);
+        let dropout = match self.learned {
+            Learned::Dropout { probability } => Some(probability),
+            _ => None,
+        };
+        let network = LeNet::new(classes, dropout, noise, &device);
         let rows = train.rows();
-        let steps = self.steps(rows);
-        let predictor = match self.learned {
+        let noise = Noise::new(self.seed).for_prediction();
+        let (network, posterior) = match self.learned {
             Learned::Point => {
-                let network = self.trained(network, train)?.valid();
-                return probabilities(test, 1, classes, |evaluate| {
+                let network = self.at_a_point(network, train)?.valid();
+                return probabilities(test, (1, classes), &DeviceName::host()?, |evaluate| {
                     evaluate(&network);
                     Ok(())
                 });
             }
-            Learned::Vifa { rank } => {
-                let bayesian = BayesianConfig::new(rows, VifaConfig::new().with_rank(rank))
-                    .with_prior(Prior::isotropic(self.prior))
-                    .with_seed(self.seed)
-                    .try_init(network)?
-                    .with_interrupter(Interrupter::new());
-                let trained = self.trained(bayesian, train)?;
-                (trained.template().valid(), trained.try_posterior()?)
+            Learned::Dropout { .. } => {
+                let network = self.at_a_point(network, train)?.valid();
+                let weights = PointPosterior::of(&network, &ParamGroup::all())?;
+                let predictor = Predictor::new(network, weights, noise)?.with_dropout()?;
+                return self.drawn(&predictor, test, classes, &device);
             }
+            Learned::LastLayer => {
+                let network = self.at_a_point(network, train)?;
+                let laplace =
+                    Laplace::new(rows).with_group(ParamGroup::from_predicate(LeNet::HEAD));
+                let all: Vec<usize> = (0..rows).collect();
+                let batches = all.chunks(CHUNK).map(|rows| train.batch(rows, &device));
+                let posterior = laplace.fit(&network, batches)?;
+                (network.valid(), posterior)
+            }
+            Learned::Vifa { rank } => {
+                self.at_library_rates(VifaConfig::new().with_rank(rank), network, train)?
+            }
+            Learned::Ivon => self.at_library_rates(IvonConfig::new(), network, train)?,
             Learned::Swag { rank, start } => {
+                let steps = self.steps(rows);
                 let start = (start * steps as f64) as u64;
                 let interval = (steps / self.epochs / ITERATES).max(1);
-                let bayesian = BayesianConfig::new(
-                    rows,
-                    SwagConfig::new()
-                        .with_start(Some(start.max(1)))
-                        .with_interval(Some(interval as u64))
-                        .with_rank(rank),
-                )
-                .with_seed(self.seed)
-                .try_init(network)?
-                .with_interrupter(Interrupter::new());
-                let trained = self.trained(bayesian, train)?;
-                (trained.template().valid(), trained.try_posterior()?)
+                let swag = SwagConfig::new()
+                    .with_start(Some(start.max(1)))
+                    .with_interval(Some(interval as u64))
+                    .with_rank(rank);
+                let config = BayesianConfig::new(rows, swag).with_seed(self.seed);
+                let bayesian = config.try_init(network)?;
+                self.posterior(bayesian, self.cosine(rows)?, train)?
             }
         };
-        let (network, posterior) = predictor;
-        let noise = Noise::new(self.seed).for_prediction();
         let predictor = Predictor::new(network, posterior, noise)?;
-        probabilities(test, self.draws, classes, |evaluate| {
+        self.drawn(&predictor, test, classes, &DeviceName::host()?)
+    }
+
+    fn drawn<P: Posterior>(
+        &self,
+        predictor: &Predictor<LeNet, P>,
+        test: &Pictures,
+        classes: usize,
+        device: &Device,
+    ) -> Result<DrawProbabilities<'static>> {
+        probabilities(test, (self.draws, classes), device, |evaluate| {
             drop(predictor.map_draws(self.draws, evaluate)?);
             Ok(())
         })
@@ -143,7 +175,55 @@ impl Fit {
         self.epochs * rows / self.batch
     }
 
-    fn trained<L>(&self, learner: L, train: &Pictures) -> Result<L>
+    /// Half a cosine from the first rate to the last.
+    fn cosine(&self, rows: usize) -> Result<ModuleLrScheduler> {
+        let [first, last] = self.rates;
+        let rates = CosineAnnealingLrSchedulerConfig::new(first, self.steps(rows));
+        let rates = rates.with_min_lr(last).init();
+        rates.map_err(TabularError::Usage)
+    }
+
+    fn at_a_point(&self, network: LeNet, train: &Pictures) -> Result<LeNet> {
+        self.trained(network, self.cosine(train.rows())?, train)
+    }
+
+    fn at_library_rates<C>(
+        &self,
+        method: C,
+        network: LeNet,
+        train: &Pictures,
+    ) -> Result<(LeNet, FactorPosterior)>
+    where
+        C: MethodConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>,
+        Bayesian<LeNet, C::Algorithm>:
+            TrainerModel + TrainStep<Input = ImageBatch, Output = ClassificationOutput>,
+    {
+        let rows = train.rows();
+        let config = BayesianConfig::new(rows, method)
+            .with_prior(Prior::isotropic(self.prior))
+            .with_seed(self.seed);
+        let rates = config.learning_rates().over(self.steps(rows)).init();
+        let bayesian = config.try_init(network)?.with_batched_draws();
+        self.posterior(bayesian, rates, train)
+    }
+
+    fn posterior<A>(
+        &self,
+        bayesian: Bayesian<LeNet, A>,
+        rates: ModuleLrScheduler,
+        train: &Pictures,
+    ) -> Result<(LeNet, FactorPosterior)>
+    where
+        A: Algorithm<Posterior = FactorPosterior>,
+        Bayesian<LeNet, A>:
+            TrainerModel + TrainStep<Input = ImageBatch, Output = ClassificationOutput>,
+    {
+        let bayesian = bayesian.with_interrupter(Interrupter::new());
+        let trained = self.trained(bayesian, rates, train)?;
+        Ok((trained.template().valid(), trained.try_posterior()?))
+    }
+
+    fn trained<L>(&self, learner: L, rates: ModuleLrScheduler, train: &Pictures) -> Result<L>
     where
         L: TrainerModel + TrainStep<Input = ImageBatch, Output = ClassificationOutput>,
     {
@@ -161,23 +241,15 @@ impl Fit {
                 }
             })
         };
-        // VIFA knows the prior; for the others its gradient α θ/N is the optimiser's penalty.
+        // VIFA and IVON know the prior; for the others its gradient α θ/N is the optimiser's penalty.
         let penalty = match self.learned {
-            Learned::Vifa { .. } => None,
-            Learned::Point | Learned::Swag { .. } => {
-                let penalty = (self.prior / train.rows() as f64) as f32;
-                Some(WeightDecayConfig::new(penalty))
-            }
+            Learned::Vifa { .. } | Learned::Ivon => None,
+            _ => Some(WeightDecayConfig::new(
+                (self.prior / train.rows() as f64) as f32,
+            )),
         };
         let optimizer = FusedAdamConfig::new().with_weight_decay(penalty).init();
-        let [first, last] = self.rates;
-        let rates = CosineAnnealingLrSchedulerConfig::new(first, steps).with_min_lr(last);
-        let trainer = Trainer::new(
-            learner,
-            optimizer,
-            rates.init().map_err(TabularError::Usage)?,
-        );
-        let trainer = trainer.without_row_check();
+        let trainer = Trainer::new(learner, optimizer, rates).without_row_check();
         let run = trainer.run(&Stream { steps, batches }, &mut Unobserved)?;
         Ok(run.trainer.into_model())
     }
@@ -186,16 +258,15 @@ impl Fit {
 /// The probabilities of the classes by `draws` networks, which `for_each` hands to its argument.
 fn probabilities(
     pictures: &Pictures,
-    draws: usize,
-    classes: usize,
+    (draws, classes): (usize, usize),
+    device: &Device,
     for_each: impl FnOnce(&mut dyn FnMut(&LeNet)) -> Result<()>,
 ) -> Result<DrawProbabilities<'static>> {
-    let device = DeviceName::host()?;
     let rows: Vec<usize> = (0..pictures.rows()).collect();
     let mut logits = Vec::with_capacity(draws * rows.len() * classes);
     for_each(&mut |network| {
         for rows in rows.chunks(CHUNK) {
-            let images = pictures.batch(rows, &device).images;
+            let images = pictures.batch(rows, device).images;
             logits.extend(network.forward(images).into_data().iter::<f64>());
         }
     })?;
@@ -216,7 +287,10 @@ mod tests {
         let [train, test] = [0, 1].map(|seed| Pictures::bright_halves(64, seed));
         for learned in [
             Learned::Point,
+            Learned::Dropout { probability: 0.2 },
+            Learned::LastLayer,
             Learned::Vifa { rank: 1 },
+            Learned::Ivon,
             Learned::Swag {
                 rank: 2,
                 start: 0.5,

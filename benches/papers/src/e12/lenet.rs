@@ -3,13 +3,15 @@
 use burn::module::Module;
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
-use burn::nn::{Initializer, Linear, PaddingConfig2d};
+use burn::nn::{Dropout, DropoutConfig, Initializer, Linear, PaddingConfig2d};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
-use burn::train::{ClassificationOutput, TrainOutput, TrainStep};
-use burn_bayes::Noise;
+use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use burn_bayes::graph::losses;
+use burn_bayes::laplace::ModelOutputs;
+use burn_bayes::likelihood::Likelihood;
 use burn_bayes::train::TrainerModel;
+use burn_bayes::{ExampleLoss, Noise};
 use burn_bayes_tabular::random::generator;
 use rand::Rng;
 
@@ -29,11 +31,16 @@ pub(super) struct LeNet {
     convolutions: [Conv2d; 2],
     pool: MaxPool2d,
     layers: [Linear; 3],
+    /// After the two hidden layers.
+    dropout: Option<Dropout>,
 }
 
 impl LeNet {
-    /// A network with first weights of its own for every `noise`.
-    pub(super) fn new(classes: usize, noise: Noise, device: &Device) -> Self {
+    /// The path of the last layer.
+    pub(super) const HEAD: &str = "layers.2.";
+
+    /// A network with first weights of its own for every `noise`, and perhaps with dropout of this probability.
+    pub(super) fn new(classes: usize, dropout: Option<f64>, noise: Noise, device: &Device) -> Self {
         let mut generator = generator(noise);
         let [grey, first, second] = CHANNELS;
         let [flat, wide, narrow] = LAYERS;
@@ -52,6 +59,7 @@ impl LeNet {
             convolutions,
             pool: MaxPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
             layers: layers.map(|[inputs, outputs]| linear(inputs, outputs, &mut generator, device)),
+            dropout: dropout.map(|probability| DropoutConfig::new(probability).init()),
         }
     }
 
@@ -62,8 +70,22 @@ impl LeNet {
             self.pool.forward(relu(convolution.forward(images)))
         });
         let [wide, narrow, head] = &self.layers;
-        let hidden = relu(wide.forward(hidden.flatten::<2>(1, 3)));
-        head.forward(relu(narrow.forward(hidden)))
+        let hidden = self.hidden(wide, hidden.flatten(1, 3));
+        head.forward(self.hidden(narrow, hidden))
+    }
+
+    fn hidden(&self, layer: &Linear, inputs: Tensor<2>) -> Tensor<2> {
+        let hidden = relu(layer.forward(inputs));
+        match &self.dropout {
+            Some(dropout) => dropout.forward(hidden),
+            None => hidden,
+        }
+    }
+
+    fn output(&self, batch: ImageBatch) -> ClassificationOutput {
+        let logits = self.forward(batch.images);
+        let losses = losses::cross_entropy(logits.clone(), batch.classes.clone());
+        ClassificationOutput::new(losses.mean(), logits, batch.classes)
     }
 }
 
@@ -74,10 +96,39 @@ impl TrainStep for LeNet {
     type Output = ClassificationOutput;
 
     fn step(&self, batch: ImageBatch) -> TrainOutput<ClassificationOutput> {
-        let logits = self.forward(batch.images);
-        let losses = losses::cross_entropy(logits.clone(), batch.classes.clone());
-        let output = ClassificationOutput::new(losses.mean(), logits, batch.classes);
+        let output = self.output(batch);
         TrainOutput::new(self, output.loss.backward(), output)
+    }
+}
+
+impl InferenceStep for LeNet {
+    type Input = ImageBatch;
+    type Output = ClassificationOutput;
+
+    fn step(&self, batch: ImageBatch) -> ClassificationOutput {
+        self.output(batch)
+    }
+}
+
+impl ExampleLoss for LeNet {
+    fn example_losses(&self, batch: ImageBatch) -> Tensor<1> {
+        losses::cross_entropy(self.forward(batch.images), batch.classes)
+    }
+}
+
+impl ModelOutputs for LeNet {
+    type Features = Tensor<4>;
+
+    fn features(batch: ImageBatch) -> Tensor<4> {
+        batch.images
+    }
+
+    fn outputs(&self, images: Tensor<4>) -> Tensor<2> {
+        self.forward(images)
+    }
+
+    fn likelihood(&self) -> Likelihood {
+        Likelihood::Categorical
     }
 }
 
@@ -105,7 +156,7 @@ mod tests {
     #[test]
     fn it_has_the_weights_of_lenet5() {
         let device = Device::default().autodiff();
-        let network = LeNet::new(10, Noise::new(0), &device);
+        let network = LeNet::new(10, None, Noise::new(0), &device);
         assert_eq!(network.num_params(), 156 + 2416 + 48_120 + 10_164 + 850);
         let logits = network.forward(Tensor::ones([3, 1, 28, 28], &device));
         assert_eq!(logits.dims(), [3, 10]);

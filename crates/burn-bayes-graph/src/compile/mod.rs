@@ -44,6 +44,8 @@ pub(crate) enum Wanted {
     Result,
     /// The gradients of the mean of the result.
     MeanGradients,
+    /// The same with batch norm in training mode, and the statistics of the batch.
+    TrainingGradients,
     /// The inputs of the plan's taps, and the gradients of the sum of the result at its taps and copies.
     Taps,
 }
@@ -61,6 +63,8 @@ pub(crate) struct CompiledRecording {
     parameters: Vec<usize>,
     /// The trained tensors outside the layout that gradients are computed for.
     outside: Vec<ParamId>,
+    /// The running statistics whose values for the batch follow.
+    statistics: Vec<ParamId>,
     /// The places of the plan's taps among the outputs.
     taps: Vec<TapOutputs>,
     /// The places of the gradients of the plan's copies.
@@ -77,6 +81,8 @@ pub(crate) struct AtDraw {
     /// The gradients of the layout's weights, `[D]`.
     pub(crate) weights: Vec<f32>,
     pub(crate) outside: HashMap<ParamId, Vec<f32>>,
+    /// The statistics of the batch for the running ones, in the order of evaluation.
+    pub(crate) statistics: Vec<(ParamId, Vec<f32>)>,
 }
 
 /// The results of a tap.
@@ -136,6 +142,11 @@ impl CompiledRecording {
             if shape.contains(&0) {
                 return Err("a parameter has no elements".into());
             }
+            if let (Wanted::TrainingGradients, Some(id)) = (wanted, tensor.statistic) {
+                // It has no value: an operation other than batch norm must not read it, because it changes in every step.
+                values.running.insert(slot, id);
+                continue;
+            }
             let mut leaf = |source| {
                 shared.push(source);
                 values.graph.shared(&shape)
@@ -177,7 +188,7 @@ impl CompiledRecording {
             let seed = values.graph.filled(result.axes(), 1.0);
             (taps, copies) = add_taps(plan, &mut values, &result, &seed, &mut outputs)?;
         }
-        if wanted == Wanted::MeanGradients {
+        if matches!(wanted, Wanted::MeanGradients | Wanted::TrainingGradients) {
             let factor = values.graph.shared(&[1]);
             shared.push(Shared::Seed);
             let seed = factor
@@ -197,6 +208,8 @@ impl CompiledRecording {
                 ids.extend(id);
             }
         }
+        let (statistics, of_batch): (Vec<_>, Vec<_>) = values.statistics.into_iter().unzip();
+        outputs.extend(of_batch);
         let program = Program::new(values.graph, &outputs);
         let program = program.map_err(|reason| format!("{reason:?}"))?;
         Ok(Self {
@@ -206,6 +219,7 @@ impl CompiledRecording {
             row_constants,
             parameters,
             outside: ids,
+            statistics,
             taps,
             copies,
             workspaces: Mutex::default(),
@@ -387,11 +401,14 @@ impl CompiledRecording {
         let has_gradients = self.program.outputs().len() > 1;
         let mut gradient = vec![0.0; if has_gradients { layout.len() } else { 0 }];
         let factor = 1.0 / inputs.examples as f32;
-        let (result, outside) = self.evaluate(layout, weights, inputs, factor, &mut gradient);
+        let (result, others) = self.evaluate(layout, weights, inputs, factor, &mut gradient);
+        let mut others = others.into_iter();
+        let outside = self.outside.iter().copied().zip(others.by_ref());
         AtDraw {
             result,
             weights: gradient,
-            outside: self.outside.iter().copied().zip(outside).collect(),
+            outside: outside.collect(),
+            statistics: self.statistics.iter().copied().zip(others).collect(),
         }
     }
 
@@ -407,8 +424,8 @@ impl CompiledRecording {
         self.evaluate(layout, weights, inputs, 1.0, gradient).0
     }
 
-    /// The result, and the gradients outside the layout. Those of the layout's weights are written to `gradient`, as far as
-    /// the recording depends on them.
+    /// The result, the gradients outside the layout, and after them the statistics of the batch. The gradients of the
+    /// layout's weights are written to `gradient`, as far as the recording depends on them.
     fn evaluate(
         &self,
         layout: &Layout,
@@ -420,8 +437,8 @@ impl CompiledRecording {
         let entries = layout.entries();
         let described = self.program.outputs();
         let mut result = vec![0.0; inputs.examples * described[0].len];
-        let of_outside = &described[1 + self.parameters.len()..];
-        let mut outside: Vec<Vec<f32>> = of_outside.iter().map(|of| vec![0.0; of.len]).collect();
+        let others = &described[1 + self.parameters.len()..];
+        let mut others: Vec<Vec<f32>> = others.iter().map(|of| vec![0.0; of.len]).collect();
         let mut outputs: Vec<&mut [f32]> = vec![&mut result];
         let mut rest = gradient;
         let mut passed = 0;
@@ -433,9 +450,9 @@ impl CompiledRecording {
             outputs.push(place);
             rest = after;
         }
-        outputs.extend(outside.iter_mut().map(Vec::as_mut_slice));
+        outputs.extend(others.iter_mut().map(Vec::as_mut_slice));
         self.run_into(layout, weights, inputs, factor, &mut outputs);
-        (result, outside)
+        (result, others)
     }
 
     fn workspace(&self) -> std::sync::MutexGuard<'_, Vec<Workspace>> {
@@ -453,6 +470,7 @@ impl MemoryUse for CompiledRecording {
             + vec_bytes(&self.shared)
             + vec_bytes(&self.parameters)
             + vec_bytes(&self.outside)
+            + vec_bytes(&self.statistics)
             + vec_bytes(&self.row_constants)
             + constants.sum::<usize>()
     }

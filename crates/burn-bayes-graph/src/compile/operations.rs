@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use burn::backend::ir::TensorIr;
+use burn::module::ParamId;
 use burn::tensor::Slice;
 use burn_bayes_program::{Axis, Expr, Graph, Unary, Value};
 
@@ -18,6 +19,10 @@ pub(super) struct Values {
     /// The example axis of the slots that have one.
     pub(super) axes: BTreeMap<usize, ExampleAxis>,
     pub(super) examples: usize,
+    /// The running statistics of batch norm in training mode, by slot.
+    pub(super) running: BTreeMap<usize, ParamId>,
+    /// The statistics of the batch, in the order of evaluation.
+    pub(super) statistics: Vec<(ParamId, Value)>,
 }
 
 impl Values {
@@ -269,6 +274,18 @@ impl Values {
         }
     }
 
+    /// The running mean and variance of a layer in training mode. Fails if it has only one of the two.
+    fn running_statistics(&self, operation: &Operation) -> Option<Option<[ParamId; 2]>> {
+        let of = |index: usize| {
+            let input = operation.inputs.get(index)?;
+            self.running.get(&slot(input)).copied()
+        };
+        match (of(3), of(4)) {
+            (None, None) => Some(None),
+            (mean, variance) => Some(Some([mean?, variance?])),
+        }
+    }
+
     fn batch_norm(&mut self, operation: &Operation, x: &Value, epsilon: f64) -> Option<Value> {
         // [C] → [C, 1, …]
         let rank = x.axes().len();
@@ -277,6 +294,16 @@ impl Values {
             Some((2..rank).fold(value, |value, _| value.inserted(value.axes().len())))
         };
         let (scale, shift) = (channel(1)?, channel(2)?);
+        if let Some(running) = self.running_statistics(operation)? {
+            let over: Vec<_> = (0..rank).filter(|&axis| axis != 1).collect();
+            let affine = [&scale, &shift];
+            let of = self
+                .graph
+                .batch_normalised(x, &over, epsilon as f32, affine)?;
+            self.statistics
+                .extend(running.into_iter().zip([of.mean, of.variance]));
+            return Some(of.value);
+        }
         let (mean, variance) = (channel(3)?, channel(4)?);
         let deviation = (Expr::Operand(1) + Expr::Constant(epsilon as f32)).apply(Unary::Sqrt);
         let factor = Expr::Operand(0) / deviation;

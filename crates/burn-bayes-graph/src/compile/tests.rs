@@ -1,5 +1,7 @@
 //! Compiled pooling, and convolutions whose windows are not copied, against Burn's own.
 
+mod training;
+
 use burn::module::{Module, Param, ParamGroup};
 use burn::nn::conv::{Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Conv3d, Conv3dConfig};
 use burn::nn::{PaddingConfig1d, PaddingConfig2d, PaddingConfig3d};

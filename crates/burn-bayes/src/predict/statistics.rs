@@ -17,6 +17,7 @@ use std::collections::HashMap;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{DType, Tensor};
+use burn_bayes_graph::StatisticPlace;
 
 use crate::error::{Error, Result};
 
@@ -123,14 +124,8 @@ fn large_number(dtype: DType) -> f64 {
 /// The momentum of every statistic that changed in a pass that started from [`large`].
 fn momenta(statistics: HashMap<ParamId, Tensor<1>>) -> Result<HashMap<ParamId, f64>> {
     let any = !statistics.is_empty();
-    let mut momenta = HashMap::new();
-    for (id, statistic) in statistics {
-        let large = large_number(statistic.dtype());
-        let value = statistic.narrow(0, 0, 1).into_scalar::<f64>();
-        if value != large {
-            momenta.insert(id, 1.0 - value / large);
-        }
-    }
+    let shares = shares_of_large(statistics).into_iter();
+    let momenta: HashMap<_, _> = shares.map(|(id, share)| (id, 1.0 - share)).collect();
     if any && momenta.is_empty() {
         let problem = "changed no running statistic; they must be on an autodiff device, and at \
                        least one batch-norm layer must not be frozen";
@@ -139,35 +134,45 @@ fn momenta(statistics: HashMap<ParamId, Tensor<1>>) -> Result<HashMap<ParamId, f
     Ok(momenta)
 }
 
+/// What is left of the start of every statistic that changed in passes that started from [`large`]: (1 − m)ᵏ for k
+/// passes.
+fn shares_of_large(statistics: HashMap<ParamId, Tensor<1>>) -> HashMap<ParamId, f64> {
+    let shares = statistics.into_iter().filter_map(|(id, statistic)| {
+        let large = large_number(statistic.dtype());
+        let value = statistic.narrow(0, 0, 1).into_scalar::<f64>();
+        (value != large).then_some((id, value / large))
+    });
+    shares.collect()
+}
+
+/// The model with such large running statistics that [`left_of_large_statistics`] shows how much a pass replaces.
+pub(crate) fn with_large_statistics<M: Module>(model: M) -> M {
+    model.map(&mut Replace::new(|_, statistic| large(statistic)))
+}
+
+/// What is left of the start of every statistic that changed since [`with_large_statistics`]: (1 − m)ᵏ for k evaluations
+/// of a layer with momentum m.
+pub(crate) fn left_of_large_statistics<M: Module>(model: &M) -> HashMap<ParamId, f64> {
+    shares_of_large(statistics_of(&model.valid()))
+}
+
+/// Replaces running statistics by a function of their ids and values, in the model and its clones.
+pub(crate) fn replace_statistics<M: Module>(
+    model: &M,
+    with: impl FnMut(ParamId, Tensor<1>) -> Tensor<1>,
+) {
+    drop(model.clone().map(&mut Replace::new(with)));
+}
+
 fn statistics_of<M: Module>(model: &M) -> HashMap<ParamId, Tensor<1>> {
     let mut collect = Collect::default();
     model.visit(&mut collect);
     collect.found
 }
 
-/// Whether a traversal is at a running statistic of a batch-norm layer.
-#[derive(Default)]
-struct Place(Vec<bool>);
-
-impl Place {
-    fn enter(&mut self, name: &str, container_type: &str) {
-        let statistic = matches!(name, "running_mean" | "running_var");
-        self.0
-            .push(statistic && container_type == "Struct:BatchNorm");
-    }
-
-    fn exit(&mut self) {
-        self.0.pop();
-    }
-
-    fn is_statistic(&self) -> bool {
-        self.0.last() == Some(&true)
-    }
-}
-
 #[derive(Default)]
 struct Collect {
-    place: Place,
+    place: StatisticPlace,
     found: HashMap<ParamId, Tensor<1>>,
 }
 
@@ -188,13 +193,13 @@ impl ModuleVisitor for Collect {
 }
 
 struct Replace<F> {
-    place: Place,
+    place: StatisticPlace,
     with: F,
 }
 
 impl<F: FnMut(ParamId, Tensor<1>) -> Tensor<1>> Replace<F> {
     fn new(with: F) -> Self {
-        let place = Place::default();
+        let place = StatisticPlace::default();
         Self { place, with }
     }
 }

@@ -1,27 +1,32 @@
 //! Evaluates all draws of a step in one pass, for models that return the loss of every example.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Once, OnceLock};
 
-use burn::module::Module;
+use burn::module::{Module, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes_graph::{CapturedLoss, DrawGradients, ExampleBatch, Layout, Template};
 
-use super::draws::{Gathered, at, no_draws, one_by_one, stacked};
+use super::draws::{Gathered, no_draws, one_by_one, stacked};
 use super::example_loss::ExampleLoss;
+use super::running_statistics::RunningStatistics;
 use super::self_check::SelfCheck;
 use crate::error::Result;
 use crate::methods::{Draw, GradientPieces, whole};
-use crate::predict::training_flags;
-use crate::train::own_loss;
+use crate::noise::Noise;
+use crate::posterior::unshared;
+use crate::predict::{left_of_large_statistics, training_flags, with_large_statistics};
+use crate::train::own_loss::{self, Parts};
 
 /// A model's recorded loss. The trait object hides the bound on [`ExampleLoss`], so that other code does
 /// not need it.
 pub(crate) struct BatchedTraining<M: Module + TrainStep> {
     layout: Arc<Layout>,
     losses: Box<dyn DrawLosses<M>>,
+    running: RunningStatistics,
     /// Whether it was said why draws need one pass each, if somebody asked for another way.
     refused: Option<Once>,
 }
@@ -60,7 +65,7 @@ where
     ) -> Result<Option<DrawGradients>> {
         let loss = self.loss.get_or_init(|| {
             let losses = |model: &M, batch| model.example_losses(batch);
-            let captured = CapturedLoss::new(self.layout.clone(), losses);
+            let captured = CapturedLoss::new(self.layout.clone(), losses).with_batch_statistics();
             let captured = match self.is_replayed {
                 true => captured,
                 false => captured.only_compiled(),
@@ -97,9 +102,23 @@ where
                 loss: OnceLock::new(),
             }),
             layout,
+            running: RunningStatistics::default(),
             refused: is_replayed.then(Once::new),
         }
     }
+}
+
+/// What a step computes, and the output of the model's own step at the first draw, if a check needed it.
+pub(super) struct Evaluated<O> {
+    pub(super) found: DrawGradients,
+    pub(super) own: Option<O>,
+}
+
+/// The model's own step at every draw.
+struct OwnStep<O> {
+    gathered: Gathered<GradientPieces, O>,
+    /// What the first draw leaves of large running statistics.
+    left: HashMap<ParamId, f64>,
 }
 
 /// Compares the gradients at the first draw, and those outside the layout, with the model's own
@@ -111,19 +130,32 @@ fn compared<M: Module + TrainStep<Input: Clone>>(
     item: &M::Input,
     found: &DrawGradients,
 ) -> Result<()> {
-    let parts = |pieces: &[Vec<Tensor<1>>], outside: &GradientsParams| {
-        let mut parts = own_loss::inside(layout, &whole(pieces[0].clone()));
-        parts.extend(own_loss::outside(model, outside));
-        parts
-    };
     let own = || -> Result<_> {
         let own = one_by_one(layout, model, draws, item, |_, pieces| Ok(pieces))?;
-        Ok(parts(&own.signal, &own.outside))
+        Ok(parts(layout, model, &own.signal, &own.outside))
     };
-    own_loss::compare(parts(&found.pieces, &found.outside), &own()?, own)
+    let found = parts(layout, model, &found.pieces, &found.outside);
+    own_loss::compare(found, &own()?, own)
+}
+
+/// The gradients at the first draw, and those outside the layout.
+fn parts<M: Module>(
+    layout: &Layout,
+    model: &M,
+    pieces: &[Vec<Tensor<1>>],
+    outside: &GradientsParams,
+) -> Parts {
+    let mut parts = own_loss::inside(layout, &whole(pieces[0].clone()));
+    parts.extend(own_loss::outside(model, outside));
+    parts
 }
 
 impl<M: Module + TrainStep> BatchedTraining<M> {
+    /// The layout of the weights.
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// The gradients at all draws; `None` if they need one pass per draw.
     pub(crate) fn gathered(
         &self,
@@ -174,24 +206,72 @@ impl<M: Module + TrainStep> BatchedTraining<M> {
         });
     }
 
-    /// The gradients at the model's own weights, for its optimiser, and the losses of the rows, `[1, rows]`.
-    pub(crate) fn own_gradients(
+    /// The losses and gradients at all draws with batch norm in training mode. The running statistics of the model change as
+    /// in its own step at each of the draws.
+    ///
+    /// At some of the calls the model's own step is made too, on a copy, and its gradients are compared.
+    pub(super) fn training_gradients(
         &self,
         template: &Template<'_, M>,
         model: &M,
+        draws: Tensor<2>,
         item: &M::Input,
-        check: &SelfCheck,
-    ) -> Result<Option<(GradientsParams, Tensor<2>)>> {
-        let draws = stacked(&[at(&self.layout, model)?]);
-        let Some(found) = self.gradients(template, draws, item, check)? else {
+        (check, needs_output): (&SelfCheck, bool),
+    ) -> Result<Option<Evaluated<M::Output>>>
+    where
+        M::Input: Clone,
+    {
+        if self.running.has_others(template) {
+            return Ok(None);
+        }
+        let Some(found) = self.gradients(template, draws.clone(), item, check)? else {
             return Ok(None);
         };
-        let gradients = self.layout.gradients(model, first(found.pieces)?);
-        Ok(Some((gradients, found.losses)))
+        let (is_known, is_due) = (self.running.is_known(template, &found), check.is_loss_due());
+        let mut own = None;
+        if !is_known || is_due || needs_output {
+            let draws: Vec<_> = draws.iter_dim(0).map(draw_of_row).collect();
+            let copy = || with_large_statistics(unshared(model.clone()));
+            let step = self.own_step(&copy(), &draws, item)?;
+            self.running.learn(template, &found, &step.left);
+            if is_due {
+                let of = |step: &OwnStep<M::Output>| {
+                    let Gathered {
+                        signal, outside, ..
+                    } = &step.gathered;
+                    parts(&self.layout, model, signal, outside)
+                };
+                let again = || Ok(of(&self.own_step(&copy(), &draws, item)?));
+                let recorded = parts(&self.layout, model, &found.pieces, &found.outside);
+                own_loss::compare(recorded, &of(&step), again)?;
+            }
+            own = Some(step.gathered.item);
+        }
+        if self.running.has_others(template) {
+            return Ok(None);
+        }
+        self.running.update(model, &found.statistics);
+        Ok(Some(Evaluated { found, own }))
     }
 
-    /// The losses and gradients at all draws, for a model without layers that behave differently in training. `None` if
-    /// they need one pass per draw.
+    /// The model's own step at every draw, from large running statistics.
+    fn own_step(&self, model: &M, draws: &[Draw], item: &M::Input) -> Result<OwnStep<M::Output>>
+    where
+        M::Input: Clone,
+    {
+        let mut left = None;
+        let gathered = one_by_one(&self.layout, model, draws, item, |model, pieces| {
+            left.get_or_insert_with(|| left_of_large_statistics(model));
+            Ok(pieces)
+        })?;
+        Ok(OwnStep {
+            gathered,
+            left: left.unwrap_or_default(),
+        })
+    }
+
+    /// The losses and gradients at all draws, for a model without layers that behave differently in training, except batch
+    /// norm. `None` if they need one pass per draw.
     pub(crate) fn gradients(
         &self,
         template: &Template<'_, M>,
@@ -209,7 +289,15 @@ pub(super) fn first(gradients: GradientPieces) -> Result<Tensor<1>> {
     first.map(whole).ok_or_else(no_draws)
 }
 
+/// A draw from its row among all draws, `[1, D]`.
+fn draw_of_row(row: Tensor<2>) -> Draw {
+    Draw {
+        weights: row.squeeze_dim(0),
+        noise: Noise::new(0),
+    }
+}
+
 /// Whether no layer behaves differently in training and inference.
-pub(super) fn is_plain<M: Module>(model: &M) -> bool {
+fn is_plain<M: Module>(model: &M) -> bool {
     training_flags(model).iter().all(|flag| !flag.is_on)
 }

@@ -324,6 +324,11 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         }
     }
 
+    /// Whether the next step changes running statistics.
+    pub(crate) fn moves_statistics(&self) -> bool {
+        self.has_batch_norm && !self.has_frozen_statistics()
+    }
+
     /// Whether the next step uses running statistics as they are.
     fn has_frozen_statistics(&self) -> bool {
         self.has_batch_norm && self.algorithm.freezes_statistics(self.clock.step() + 1)
@@ -538,8 +543,8 @@ where
     /// small network, whose run time is dominated by the overhead per operation, saves most of the cost of several draws;
     /// a large one saves nothing, and needs the memory of all draws at once. The step uses one pass of the model's own
     /// step per draw, and the log says why, in these cases: an active layer
-    /// that behaves differently in training and inference (dropout, noise, batch norm: freeze it to
-    /// keep its statistics), a loss that cannot be recorded, an operation without a batched form,
+    /// that behaves differently in training and inference (dropout, noise, and batch norm except
+    /// in a `Trainer` on the CPU: freeze it to keep its statistics), a loss that cannot be recorded, an operation without a batched form,
     /// or replicas that average their gradients.
     #[must_use]
     pub fn with_batched_draws(mut self) -> Self {

@@ -10,13 +10,14 @@ use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
-use burn_bayes_graph::{ExampleBatch, Layout, Template};
+use burn_bayes_graph::{ExampleBatch, Layout};
 
-use super::batched_training::{BatchedTraining, is_plain};
+use super::batched_training::{BatchedTraining, Evaluated};
 use super::bayesian::Bayesian;
 use super::draws::at;
 use super::example_loss::ExampleLoss;
 use super::self_check::SelfCheck;
+use super::step_template::StepTemplate;
 use crate::error::Result;
 use crate::kernels::host_scalar;
 use crate::methods::{Algorithm, Update};
@@ -58,23 +59,24 @@ pub struct Recordings {
 
 impl Recordings {
     /// The step of a model that returns the loss of every example, for its
-    /// [`compiled`](super::TrainerModel::compiled). `None` if it is not on the CPU, or has a layer that behaves
-    /// differently in training and inference.
+    /// [`compiled`](super::TrainerModel::compiled). `None` if it is not on the CPU, or has a layer other than batch norm that
+    /// behaves differently in training and inference.
     pub fn step_of_losses<M>(&self, model: &M) -> Option<CompiledStep<M>>
     where
         M: Module + ExampleLoss<Input: ExampleBatch> + 'static,
     {
-        if !is_on_host(&model.devices()) || !is_plain(model) {
+        if !is_on_host(&model.devices()) {
             return None;
         }
         let layout = Arc::new(Layout::new(model, &ParamGroup::all()).ok()?);
         let batched = self
             .cache
             .get(|| BatchedTraining::<M>::new(layout.clone(), false));
-        let template = Template::new(model, &layout).into_owned();
+        let steps = StepTemplate::new(model, &layout)?;
         let check = self.check.clone();
         Some(Box::new(move |model, item| {
-            let is_due = check.is_loss_due();
+            // That of a model with batch norm is a part of the step.
+            let is_due = check.is_loss_due() && !steps.has_batch_norm();
             if is_due {
                 // It compares the gradient with that of the model's own step, and is counted.
                 let checked = batched.gathered(model, &[at(&layout, model)?], item, &check)?;
@@ -82,14 +84,14 @@ impl Recordings {
                     return Ok(None);
                 }
             }
-            let found = batched.own_gradients(&template, model, item, &check)?;
-            let Some((gradients, losses)) = found else {
+            let found = steps.own_gradients(&batched, model, item, (&check, false))?;
+            let Some((gradients, Evaluated { found, .. })) = found else {
                 return Ok(None);
             };
             if !is_due {
                 check.gathered();
             }
-            Ok(Some(StepGradients::new(gradients, losses)))
+            Ok(Some(StepGradients::new(gradients, found.losses)))
         }))
     }
 }
@@ -105,12 +107,53 @@ where
     M: Module + ModuleDisplay,
     A: Algorithm,
 {
-    /// The wrapped model as the next steps evaluate it, if it is on the CPU and they change nothing but its weights in the
-    /// layout.
-    pub(super) fn template_of_steps(&self) -> Option<Template<'static, M>> {
-        let model = self.model_of_step();
-        let is_fit = is_on_host(&self.algorithm().devices()) && is_plain(&*model);
-        (is_fit && self.is_everything()).then(|| Template::new(&*model, self.layout()).into_owned())
+    /// The steps that `compute` makes with the wrapped model as they evaluate it, if it is on the CPU and they change nothing
+    /// but its weights in the layout and its running statistics. No step is made where the model's own is needed.
+    pub(super) fn compiled_steps<I>(
+        &self,
+        compute: impl Fn(&Self, &StepTemplate<M>, &I) -> Result<Option<StepGradients>> + 'static,
+    ) -> Option<StepOf<Self, I>>
+    where
+        M: 'static,
+    {
+        if !is_on_host(&self.algorithm().devices()) || !self.is_everything() {
+            return None;
+        }
+        let steps = StepTemplate::new(&*self.model_of_step(), self.layout())?;
+        Some(Box::new(move |bayesian, item| {
+            match bayesian.needs_own_step(&steps) {
+                true => Ok(None),
+                false => compute(bayesian, &steps, item),
+            }
+        }))
+    }
+
+    /// Whether the next step must be the model's own: for a check, or because the template is not as the step evaluates the
+    /// model.
+    fn needs_own_step(&self, steps: &StepTemplate<M>) -> bool
+    where
+        M: 'static,
+    {
+        // The checks of a model with batch norm are a part of its step.
+        let is_due = !steps.has_batch_norm() && self.self_check().is_step_due();
+        let is_needed = is_due || steps.has_batch_norm() != self.moves_statistics();
+        if is_needed {
+            steps.own_step();
+        }
+        is_needed
+    }
+
+    /// Checks the model, and whether the loss is that of the likelihood, as the model's own step does.
+    pub(super) fn check_own<O: 'static>(&self, own: Option<&O>) -> Result<()>
+    where
+        M: TrainStep,
+    {
+        let check = self.self_check();
+        if let Some(own) = own.filter(|_| check.is_likelihood_due()) {
+            check.optimize(self.template())?;
+            check.likelihood_of(own);
+        }
+        Ok(())
     }
 
     /// The gradients of an algorithm's update, from these losses of the rows at each of the draws.

@@ -4,7 +4,7 @@ use burn::module::{Module, ModuleDisplay};
 use burn::optim::GradientsParams;
 use burn::train::{TrainOutput, TrainStep};
 
-use super::batched_training::{BatchedTraining, first};
+use super::batched_training::{BatchedTraining, Evaluated, first};
 use super::bayesian::Bayesian;
 use super::compiled::StepOf;
 use super::draws::{Gathered, Outside, at, stacked, with_statistics};
@@ -63,22 +63,29 @@ where
 
     fn compiled(bayesian: &Bayesian<M, A>) -> Option<StepOf<Bayesian<M, A>, M::Input>> {
         let batched = bayesian.mean_loss().known::<BatchedTraining<M>>()?;
-        let template = bayesian.template_of_steps()?;
-        Some(Box::new(move |bayesian, item| {
+        bayesian.compiled_steps(move |bayesian, steps, item| {
+            let template = steps.template();
             let (algorithm, terms) = (bayesian.algorithm(), bayesian.model_terms());
             let proposal = algorithm.propose(bayesian.clock().first_pass())?;
             let proposal = terms.add_function(template.model(), proposal)?;
             let proposal = terms.add_curvature(template.model(), item, proposal)?;
             let check = bayesian.self_check();
+            if steps.has_batch_norm() && proposal.statistics.is_some() {
+                return Ok(None);
+            }
             let weights = stacked(&proposal.draws);
-            let Some(found) = batched.gradients(&template, weights, item, check)? else {
+            let (model, check) = (bayesian.template(), (check, check.is_likelihood_due()));
+            let Some(Evaluated { found, own }) =
+                steps.gradients(&batched, model, weights, item, check)?
+            else {
                 return Ok(None);
             };
-            check.gathered();
+            bayesian.check_own(own.as_ref())?;
+            bayesian.self_check().gathered();
             let [_, rows] = found.losses.dims();
             let update = algorithm.step(proposal, found.pieces, rows)?;
             bayesian.step_gradients(update, found.losses)
-        }))
+        })
     }
 
     fn after_step(algorithm: A, model: &M, step: u64) -> A {
@@ -210,19 +217,20 @@ where
 
     fn compiled(bayesian: &Bayesian<M, A>) -> Option<StepOf<Bayesian<M, A>, M::Input>> {
         let batched = bayesian.mean_loss().known::<BatchedTraining<M>>()?;
-        let template = bayesian.template_of_steps()?;
-        Some(Box::new(move |bayesian, item| {
+        bayesian.compiled_steps(move |bayesian, steps, item| {
             let (model, check) = (bayesian.template(), bayesian.self_check());
-            let found = batched.own_gradients(&template, model, item, check)?;
-            let Some((gradients, losses)) = found else {
+            let needs = (check, check.is_likelihood_due());
+            let found = steps.own_gradients(&batched, model, item, needs)?;
+            let Some((gradients, Evaluated { found, own })) = found else {
                 return Ok(None);
             };
+            bayesian.check_own(own.as_ref())?;
             check.gathered();
             if let Some(path) = first_non_finite(model, &gradients) {
                 return Err(Error::non_finite(bayesian.steps() + 1, path));
             }
-            Ok(Some(bayesian.counted(gradients, losses)))
-        }))
+            Ok(Some(bayesian.counted(gradients, found.losses)))
+        })
     }
 
     fn after_step(algorithm: A, model: &M, step: u64) -> A {

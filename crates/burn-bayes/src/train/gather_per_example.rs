@@ -35,16 +35,20 @@ where
     }
 
     fn compiled(bayesian: &Bayesian<M, A>) -> Option<StepOf<Bayesian<M, A>, M::Input>> {
-        let template = bayesian.template_of_steps()?;
+        if bayesian.moves_statistics() {
+            // Gradients of single examples have no meaning with statistics of the batch.
+            return None;
+        }
         let recorded = recorded(bayesian);
-        Some(Box::new(move |bayesian, item| {
+        bayesian.compiled_steps(move |bayesian, steps, item| {
+            let template = steps.template();
             let (algorithm, terms) = (bayesian.algorithm(), bayesian.model_terms());
             let proposal = algorithm.propose(bayesian.clock().first_pass())?;
             let proposal = terms.add_function(template.model(), proposal)?;
             let check = bayesian.self_check();
             if matches!(algorithm.stage(), Stage::Mean | Stage::Scale) {
                 let draws = stacked(&proposal.draws);
-                let Some(found) = recorded.mean.gradients(&template, draws, item, check)? else {
+                let Some(found) = recorded.mean.gradients(template, draws, item, check)? else {
                     return Ok(None);
                 };
                 check.gathered();
@@ -57,11 +61,11 @@ where
             let weights: Vec<_> = weights.collect();
             let all = recorded
                 .captured
-                .example_gradients_of(&template, &weights, item)?;
+                .example_gradients_of(template, &weights, item)?;
             check.gathered();
             let losses = all.losses.reshape([weights.len() as i32, -1]);
             bayesian.step_gradients(algorithm.step(proposal, all.gradients)?, losses)
-        }))
+        })
     }
 
     fn after_step(algorithm: A, _model: &M, _step: u64) -> A {

@@ -27,8 +27,10 @@ mod own_optimize;
 mod parts;
 mod post_hoc;
 mod prior_terms;
+mod running_statistics;
 mod self_check;
 mod staging;
+mod step_template;
 mod trainer;
 mod validation_check;
 

@@ -74,10 +74,14 @@ impl SelfCheck {
 
     /// Warns if the loss of a training step is no mean negative log-likelihood of its outputs and targets.
     pub(crate) fn likelihood<O: 'static>(&self, output: &O) {
-        let step = self.count_step();
-        if self.is_off || !LIKELIHOOD_AT.contains(&step) {
-            return;
+        if self.is_likelihood_due() {
+            self.likelihood_of(output);
         }
+        self.count_step();
+    }
+
+    /// The same without counting the step.
+    pub(crate) fn likelihood_of<O: 'static>(&self, output: &O) {
         let Some(terms) = LossTerms::of(output) else {
             return;
         };
@@ -90,15 +94,20 @@ impl SelfCheck {
         }
     }
 
-    /// Counts a training step, and returns the number of those before it.
-    pub(crate) fn count_step(&self) -> u64 {
-        self.steps.fetch_add(1, Ordering::Relaxed)
+    /// Counts a training step.
+    pub(crate) fn count_step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether the next step has checks that need the model's own step.
     pub(crate) fn is_step_due(&self) -> bool {
+        self.is_likelihood_due() || self.is_loss_due()
+    }
+
+    /// Whether the loss of the next step is compared with the likelihood of its outputs.
+    pub(crate) fn is_likelihood_due(&self) -> bool {
         let steps = self.steps.load(Ordering::Relaxed);
-        self.is_on() && (LIKELIHOOD_AT.contains(&steps) || self.is_loss_due())
+        self.is_on() && LIKELIHOOD_AT.contains(&steps)
     }
 
     /// Warns at the first call if `decayed` names a parameter of the posterior that the optimiser decays.

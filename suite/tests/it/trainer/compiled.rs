@@ -10,8 +10,8 @@ use crate::support::device;
 
 /// A model whose steps are its own.
 #[derive(Module, Debug)]
-struct Uncompiled<L: Module + ModuleDisplay> {
-    model: L,
+pub(super) struct Uncompiled<L: Module + ModuleDisplay> {
+    pub(super) model: L,
 }
 
 impl<L: TrainerModel + ModuleDisplay> TrainStep for Uncompiled<L> {
@@ -47,7 +47,7 @@ impl<L: TrainerModel + ModuleDisplay> TrainerModel for Uncompiled<L> {
 const LONG: usize = 24;
 
 /// Whether steps are compiled on the device under test.
-fn is_compiled() -> bool {
+pub(super) fn is_compiled() -> bool {
     device() == Device::flex()
 }
 

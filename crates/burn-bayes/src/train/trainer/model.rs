@@ -146,9 +146,6 @@ where
         self.clock().check_record().ok()?;
         let compute = A::Signal::compiled(self)?;
         Some(Box::new(move |bayesian, item| {
-            if bayesian.self_check().is_step_due() {
-                return Ok(None);
-            }
             compute(bayesian, item).or_else(|error| {
                 bayesian.stop(error);
                 Ok(Some(StepGradients::default()))
