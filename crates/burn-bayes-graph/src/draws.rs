@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use crate::layout::Layout;
 use burn::module::Module;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData, kind};
 
-use crate::batch::{ExampleBatch, Inputs, examples_of};
+use crate::batch::{ExampleBatch, Inputs, TensorMapper, examples_of};
 use crate::capture::{Recording, record_examples};
 use crate::compare::values;
-use crate::compile::{CompiledRecording, Wanted, on_host, said};
+use crate::compile::{on_host, said};
+use crate::compiled_forward::CompiledForward;
 use crate::cpu::HostValues;
 use crate::dyn_tensor::DynTensor;
 use crate::error::{Kind, Result};
@@ -27,9 +28,9 @@ use crate::vectorize::vectorize_draws;
 
 /// The forward pass of a model, recorded and vectorised over draws of the weights.
 ///
-/// On the CPU the recording is compiled, and draws are evaluated one after the other. Elsewhere, and for a recording that
-/// cannot be compiled, values that do not depend on the weights are computed once for all draws. One pass takes as many
-/// draws as fit into a processor's cache. A network for which two draws do not fit is evaluated one draw at a time,
+/// Values that do not depend on the weights are computed once for all draws. On the CPU the recording is compiled, and draws
+/// are evaluated one after the other. Elsewhere, and for a recording that cannot be compiled, one pass takes as many draws as
+/// fit into a processor's cache. A network for which two draws do not fit is evaluated one draw at a time,
 /// which is then faster. A model with an operation that cannot be vectorised is evaluated one draw at a time
 /// too, and the operation's name is logged once. The forward pass is recorded in inference mode.
 ///
@@ -54,7 +55,7 @@ pub struct CapturedForward<M, B> {
     forward: Arc<Forward<M, B>>,
     recordings: Memo<Recorded>,
     /// Compiled forward passes, for one draw at a time.
-    programs: Memo<CompiledRecording>,
+    programs: Memo<CompiledForward>,
     /// Forward passes that cannot be compiled, for several draws.
     players: Memo<Player>,
     is_checked: bool,
@@ -119,6 +120,11 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         }
     }
 
+    /// The layout of the draws.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
     #[cfg(test)]
     pub(crate) fn with_capacity(mut self, bytes: usize) -> Self {
         self.recordings = Memo::new(bytes / 4);
@@ -161,9 +167,12 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
     /// Whether [`outputs`](Self::outputs) is faster than a loop over draws for such a batch: if the model can be compiled,
     /// or one pass takes several draws.
     pub fn is_faster(&self, model: &M, batch: &B) -> Result<bool> {
-        let key = Key::new(fields_of(model), batch, 1);
-        let is_compiled = self.program(model, batch, &key)?.is_some();
-        Ok(is_compiled || self.draws_per_pass(model, batch, &key)? > 1)
+        let fields = fields_of(model);
+        let twice = Twice::of(batch)?;
+        let rows = twice.as_ref().unwrap_or(batch);
+        let is_compiled = self.program(model, rows, &Key::new(fields, rows, 1))?;
+        let key = Key::new(fields, batch, 1);
+        Ok(is_compiled.is_some() || self.draws_per_pass(model, batch, &key)? > 1)
     }
 
     /// The output at every draw in one pass, whatever its size.
@@ -185,17 +194,28 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         batch: &B,
         key: &Key,
     ) -> Result<Option<Tensor<3>>> {
+        if let Some(twice) = Twice::of(batch)? {
+            let key = Key::new(fields_of(model), &twice, key.draws());
+            let outputs = self.compiled(model, draws, &twice, &key)?;
+            return Ok(outputs.map(|outputs| outputs.narrow(1, 0, 1)));
+        }
         let Some(program) = self.program(model, batch, key)? else {
             return Ok(None);
         };
         let examples = examples_of(batch)?;
-        let tensors = module_tensors(model, &self.layout);
-        let inputs = program.inputs(&tensors, Inputs::of(batch), examples);
-        let values = HostValues::of(draws.clone().without_autodiff().into_dispatch());
-        let (Some(inputs), Some(values)) = (inputs, values) else {
+        let Some(values) = HostValues::of(draws.clone().without_autodiff().into_dispatch()) else {
             return Ok(None);
         };
-        let results = program.results(&self.layout, values.values(), &inputs);
+        let tensors = module_tensors(model, &self.layout);
+        let results = program.results(
+            (&self.layout, values.values()),
+            &tensors,
+            Inputs::of(batch),
+            examples,
+        );
+        let Some(results) = results else {
+            return Ok(None);
+        };
         let shape = [
             key.draws(),
             examples,
@@ -207,26 +227,18 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
         Ok(Some(outputs))
     }
 
-    fn program(
-        &self,
-        model: &M,
-        batch: &B,
-        key: &Key,
-    ) -> Result<Option<Cached<CompiledRecording>>> {
+    fn program(&self, model: &M, batch: &B, key: &Key) -> Result<Option<Cached<CompiledForward>>> {
         self.programs.get(&key.with_draws(1), || {
             let tensors = module_tensors(model, &self.layout);
             let examples = examples_of(batch)?;
-            if examples == 1 || !on_host(&tensors) {
+            if !on_host(&tensors) {
                 return Ok(None);
             }
             let Some(recorded) = self.recorded(model, batch, &key.with_draws(1))? else {
                 return Ok(None);
             };
-            let recording = lowered(recorded.recording.clone(), &parameters_of(&tensors));
-            let program = Plan::untapped(recording).and_then(|plan| {
-                let inputs = Inputs::of(batch);
-                CompiledRecording::new(&plan, &tensors, &inputs, examples, Wanted::Result)
-            });
+            let (recording, inputs) = (recorded.recording.clone(), Inputs::of(batch));
+            let program = CompiledForward::new(recording, &tensors, &inputs, examples);
             Ok(said(program))
         })
     }
@@ -319,6 +331,22 @@ impl<M: Module, B: ExampleBatch> CapturedForward<M, B> {
             let player = vectorized_player(recorded.recording.clone(), &tensors, key.draws());
             Ok(player.map_or_else(|reason| warn_about_loop(&reason), Some))
         })
+    }
+}
+
+/// Repeats the only row of a batch: a recording of two rows shows which axes are those of rows.
+struct Twice;
+
+impl Twice {
+    fn of<B: ExampleBatch>(batch: &B) -> Result<Option<B>> {
+        let is_single = examples_of(batch)? == 1;
+        Ok(is_single.then(|| batch.clone().map_tensors(&mut Self)))
+    }
+}
+
+impl TensorMapper for Twice {
+    fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+        Tensor::cat(vec![tensor.clone(), tensor], 0)
     }
 }
 

@@ -19,6 +19,7 @@ mod captured;
 mod captured_loss;
 mod compare;
 mod compile;
+mod compiled_forward;
 mod debug_text;
 mod draw_plan;
 mod draws;

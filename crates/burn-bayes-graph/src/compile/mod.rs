@@ -477,7 +477,7 @@ impl MemoryUse for CompiledRecording {
 }
 
 /// The program, or none with its reason in the log: once for every reason.
-pub(crate) fn said(program: Result<CompiledRecording, String>) -> Option<CompiledRecording> {
+pub(crate) fn said<P>(program: Result<P, String>) -> Option<P> {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let reason = match program {
         Ok(program) => return Some(program),

@@ -1,6 +1,7 @@
 //! Predictions at many draws in one pass, for models that can be recorded.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use burn::module::Module;
@@ -17,12 +18,7 @@ pub(crate) struct BatchedPrediction<M: InferenceStep<Output: MixDraws>>(Box<Pred
 
 type Mixture<M> = <<M as InferenceStep>::Output as MixDraws>::Mixture;
 
-type Predict<M> = dyn Fn(
-        &M,
-        &dyn Fn() -> Result<Tensor<2>>,
-        &<M as InferenceStep>::Input,
-        bool,
-    ) -> Result<Option<Mixture<M>>>
+type Predict<M> = dyn Fn(&M, &Draws<'_>, &<M as InferenceStep>::Input, bool) -> Result<Option<Mixture<M>>>
     + Send
     + Sync;
 
@@ -48,14 +44,12 @@ where
                     false => forward.without_self_check(),
                 }
             });
-            if !forward.is_faster(model, item)? {
+            let Some(numbers) = outputs(forward, model, item, draws)? else {
                 return Ok(None);
-            }
-            let draws = draws()?;
-            let first = draws.clone().narrow(0, 0, 1).reshape([layout.len()]);
+            };
+            let first = draws.of(0..1)?.reshape([layout.len()]);
             let first = layout.write(model.clone(), first)?;
             let one = InferenceStep::step(&first, item.clone());
-            let numbers = forward.outputs(model, draws, item)?;
             Ok(Some(MixStacked::mix_stacked(one, numbers)))
         }))
     }
@@ -67,10 +61,48 @@ impl<M: InferenceStep<Output: MixDraws>> BatchedPrediction<M> {
     pub(crate) fn mixture(
         &self,
         model: &M,
-        draws: &dyn Fn() -> Result<Tensor<2>>,
+        draws: &Draws<'_>,
         item: &<M as InferenceStep>::Input,
         is_checked: bool,
     ) -> Result<Option<Mixture<M>>> {
         (self.0)(model, draws, item, is_checked)
     }
+}
+
+/// Draws of the weights, which are made when they are needed.
+pub(crate) struct Draws<'a> {
+    pub(super) count: usize,
+    /// The draws of these numbers, `[draws, D]`.
+    pub(super) make: &'a dyn Fn(Range<usize>) -> Result<Tensor<2>>,
+}
+
+impl Draws<'_> {
+    fn of(&self, numbers: Range<usize>) -> Result<Tensor<2>> {
+        (self.make)(numbers)
+    }
+}
+
+/// The outputs at all draws, `[draws, rows, outputs]`; `None`, without making draws, if one pass per draw is faster or the
+/// only possibility.
+pub(super) fn outputs<M: Module, B: ExampleBatch>(
+    forward: &CapturedForward<M, B>,
+    model: &M,
+    batch: &B,
+    draws: &Draws<'_>,
+) -> Result<Option<Tensor<3>>> {
+    /// The most weights in memory at once.
+    const WEIGHTS: usize = 1 << 26;
+    if !forward.is_faster(model, batch)? {
+        return Ok(None);
+    }
+    let at_once = (WEIGHTS / forward.layout().len().max(1)).max(1);
+    let parts = (0..draws.count).step_by(at_once).map(|first| {
+        let some = draws.of(first..draws.count.min(first + at_once))?;
+        Ok(forward.outputs(model, some, batch)?)
+    });
+    let mut parts: Vec<_> = parts.collect::<Result<_>>()?;
+    Ok(Some(match parts.len() {
+        1 => parts.remove(0),
+        _ => Tensor::cat(parts, 0),
+    }))
 }

@@ -1,13 +1,14 @@
 //! [`Predictor`]: predictions with a model and a posterior over its weights.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, ItemLazy};
-use burn_bayes_graph::ExampleBatch;
+use burn_bayes_graph::{CapturedForward, ExampleBatch};
 
-use super::batched_prediction::BatchedPrediction;
+use super::batched_prediction::{BatchedPrediction, Draws, outputs};
 use super::dropout::PredictionDropout;
 use super::recording::RecordingCache;
 use super::statistics::refresh_running_statistics;
@@ -193,13 +194,28 @@ impl<M: Module, P: Posterior> Predictor<M, P> {
         }
     }
 
-    /// The first `count` draws, `[count, D]`.
-    fn draws(&self, count: usize) -> Result<Tensor<2>> {
-        if self.weighted.is_none() {
-            return self.sampler.draws(self.noise, count);
+    /// The draws of these numbers, `[draws, D]`.
+    fn draws(&self, numbers: Range<usize>) -> Result<Tensor<2>> {
+        if self.weighted.is_none() && numbers.start == 0 {
+            return self.sampler.draws(self.noise, numbers.end);
         }
-        let draws = (0..count as u64).map(|index| self.sampler.draw(self.noise_of(index)));
-        Ok(Tensor::stack(draws.collect::<Result<_>>()?, 0))
+        let numbers = numbers.map(|index| self.sampler.draw(self.noise_of(index as u64)));
+        Ok(Tensor::stack(numbers.collect::<Result<_>>()?, 0))
+    }
+
+    /// The outputs of `forward`, a recording of the model, at the draws 0, 1, …, `draws` − 1, `[draws, rows, outputs]`. `None` if
+    /// [`map_draws`](Self::map_draws) is faster or the only possibility.
+    pub(crate) fn captured_outputs<B: ExampleBatch>(
+        &self,
+        forward: &CapturedForward<M, B>,
+        batch: &B,
+        draws: usize,
+    ) -> Result<Option<Tensor<3>>> {
+        if self.has_own_states || self.dropout.is_some() {
+            return Ok(None);
+        }
+        let make = &|numbers| self.draws(numbers);
+        outputs(forward, &self.model, batch, &Draws { count: draws, make })
     }
 
     /// The results of `evaluate` at the draws 0, 1, …, `draws` − 1. [With dropout](Self::with_dropout), its inputs
@@ -315,10 +331,10 @@ where
 {
     /// Evaluates many draws in one forward pass instead of one pass per draw, if that is faster.
     ///
-    /// The model's inference step is recorded once for every mini-batch shape, and replayed with
-    /// weights that have an additional axis of draws, as many at a time as fit into the processor's
-    /// cache; the weights of all draws are in memory at once. The draws are the same as with one
-    /// pass per draw. The model is evaluated with one pass per draw if it is so large that two
+    /// The model's inference step is recorded once for every mini-batch shape. On the CPU it is compiled. Elsewhere it is replayed
+    /// with weights that have an additional axis of draws, as many at a time as fit into the processor's
+    /// cache. What the draws have in common, such as the layers before the last, is computed once. The draws are the same as with
+    /// one pass per draw. The model is evaluated with one pass per draw if it is so large that two
     /// draws do not fit into the cache, because this is then faster, or if it has an operation
     /// without a batched form; the log says so. A prediction [with dropout](Self::with_dropout) has one pass per draw.
     #[must_use]
@@ -356,8 +372,9 @@ where
         if !self.has_own_states
             && let Some(batched) = self.batched.known::<BatchedPrediction<M>>()
         {
-            let all = || self.draws(draws);
-            let mixture = batched.mixture(&self.model, &all, &batch, self.is_checked)?;
+            let make = &|numbers| self.draws(numbers);
+            let draws = Draws { count: draws, make };
+            let mixture = batched.mixture(&self.model, &draws, &batch, self.is_checked)?;
             if let Some(mixture) = mixture {
                 return Ok(mixture);
             }

@@ -1,9 +1,11 @@
 //! [`Fitted`]: a model with a posterior, which predicts, and is saved and loaded as one file.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
+use burn_bayes_graph::CapturedForward;
 
 use super::fit::PREDICTION_DRAWS;
 use super::rows::placed;
@@ -18,19 +20,22 @@ use crate::predict::Predictor;
 #[derive(Clone, Debug)]
 pub struct Fitted<M, X = Tensor<2>, Y = Tensor<2>, P = AnyPosterior> {
     predictor: Predictor<Supervised<M, X, Y>, P>,
+    forward: Arc<CapturedForward<Supervised<M, X, Y>, X>>,
     draws: usize,
 }
 
 impl<M, X, Y, P> Fitted<M, X, Y, P>
 where
-    M: Module,
+    M: Module + 'static,
     X: Inputs,
     Y: Targets,
     P: Posterior,
 {
     pub(super) fn new(predictor: Predictor<Supervised<M, X, Y>, P>) -> Self {
+        let layout = predictor.posterior().layout().clone();
         Self {
             predictor,
+            forward: CapturedForward::new(layout, Supervised::forward).into(),
             draws: PREDICTION_DRAWS,
         }
     }
@@ -39,6 +44,7 @@ where
     pub(super) fn with_any_form<Q: From<P>>(self) -> Fitted<M, X, Y, Q> {
         Fitted {
             predictor: self.predictor.with_any_form(),
+            forward: self.forward,
             draws: self.draws,
         }
     }
@@ -119,11 +125,15 @@ where
         let devices = self.predictor.model().devices();
         let device = devices.into_iter().next().unwrap_or_default();
         let inputs = placed(inputs, &device);
-        let outputs = self
-            .predictor
-            .map_draws(self.draws, |model| model.forward(inputs.clone()))?;
-        let likelihood = self.likelihood().clone();
-        Ok(Prediction::new(likelihood, Tensor::stack(outputs, 0)))
+        let predictor = &self.predictor;
+        let outputs = match predictor.captured_outputs(&self.forward, &inputs, self.draws)? {
+            Some(outputs) => outputs,
+            None => {
+                let forward = |model: &Supervised<M, X, Y>| model.forward(inputs.clone());
+                Tensor::stack(predictor.map_draws(self.draws, forward)?, 0)
+            }
+        };
+        Ok(Prediction::new(self.likelihood().clone(), outputs))
     }
 
     /// The likelihood, with the noise that was learned.
