@@ -77,8 +77,8 @@ pub struct IvonConfig {
     /// β₁, the decay of the average gradient. Paper: 0.9.
     #[config(default = 0.9)]
     pub momentum: f64,
-    /// ρ = 1−β₂, the weight of a step in the average of the Hessian. Paper: 0.00001, for hundreds of thousands
-    /// of steps.
+    /// ρ = 1−β₂, the weight of a step in the average of the Hessian. It begins at most at 0.4 divided by the number of mini-batches
+    /// of an epoch, unless it is set without regard to the training's length. Paper: 0.00001, for hundreds of thousands of steps.
     #[config(default = "Rate::tuned(0.01)")]
     pub covariance_rate: Rate,
     /// h₀, the initial Hessian of the mean negative log-likelihood; by default that of the squared gradients at the
@@ -253,7 +253,8 @@ impl MethodState for IvonState {
                 mean,
                 step,
                 gradient / examples.clone(),
-                products / examples,
+                products / examples.clone(),
+                examples,
             )
         })
         .transpose()

@@ -42,6 +42,7 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::Tensor;
+use burn_bayes_eval::Bounded;
 use serde::{Deserialize, Serialize};
 
 use super::algorithm::{MeanGradients, Stage};
@@ -93,7 +94,8 @@ pub struct VonConfig {
     #[config(default = "Curvature::Price")]
     pub curvature: Curvature,
     /// β, the weight of a mini-batch in the precision; smaller values reduce its variation between
-    /// steps. Paper: the learning rate of the mean.
+    /// steps. With [`Price`](Curvature::Price) it begins at most at 0.4 divided by the number of mini-batches of an epoch, unless it
+    /// is set without regard to the training's length. Paper: the learning rate of the mean.
     #[config(default = "Rate::tuned(0.01)")]
     pub covariance_rate: Rate,
     /// The momentum m of the mean, an average over about 1/(1−m) steps. Paper: 0.
@@ -219,8 +221,14 @@ impl NaturalConfig for VonConfig {
                 averaged(products)? / deviation(&parts).mul_scalar(2.0 * probe)
             }
         };
-        let rate = self.covariance_rate.within(context.length);
-        let rate = rate.at(proposal.id.step);
+        let step = proposal.id.step;
+        let rate = match self.curvature {
+            Curvature::Price => {
+                let price = self.covariance_rate.of_price(context.length, step);
+                price.weight.at_most(price.most * examples as f64 / ess)
+            }
+            _ => self.covariance_rate.within(context.length).at(step),
+        };
         let alpha = context.prior.expanded(&parts.mean.device());
         let target = curvature.mul_scalar(ess) + alpha.clone();
         let function = proposal.function.as_ref();
@@ -240,11 +248,7 @@ impl NaturalConfig for VonConfig {
         };
         let gradient = mean_gradient.clone().mul_scalar(ess) + alpha * parts.mean;
         let step = NaturalStep::diagonal(gradient, precision);
-        NaturalStep::update(step, || {
-            context
-                .setup
-                .non_finite(proposal.id.step + 1, mean_gradient)
-        })
+        NaturalStep::update(step, || context.setup.non_finite(step + 1, mean_gradient))
     }
 }
 

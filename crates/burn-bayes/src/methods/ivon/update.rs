@@ -26,7 +26,7 @@ fn delta(context: Context<'_>, device: &Device) -> Tensor<1> {
 }
 
 impl IvonState {
-    /// Step number `step` from the means over examples of ĝ and of ĝ⊙(θ−m).
+    /// Step number `step` from the means over so many examples of ĝ and of ĝ⊙(θ−m).
     ///
     /// # Errors
     ///
@@ -38,9 +38,10 @@ impl IvonState {
         step: u64,
         gradient: Tensor<1>,
         products: Tensor<1>,
+        examples: Tensor<1>,
     ) -> Result<IvonStep> {
         let regularised = gradient.clone() + delta(context, &mean.device()) * mean;
-        let curvature = self.next_curvature(context, step, products);
+        let curvature = self.next_curvature(context, step, products, examples);
         // One read from the device; the sums are not finite if any element is not finite.
         let size = regularised.square() / curvature.clone();
         let numbers = Tensor::cat(vec![size.sum(), curvature.clone().sum()], 0);
@@ -56,14 +57,23 @@ impl IvonState {
     }
 
     /// h + δ after step number `step`, from the mean of ĝ⊙(θ−m).
-    fn next_curvature(&self, context: Context<'_>, step: u64, products: Tensor<1>) -> Tensor<1> {
+    fn next_curvature(
+        &self,
+        context: Context<'_>,
+        step: u64,
+        products: Tensor<1>,
+        examples: Tensor<1>,
+    ) -> Tensor<1> {
         let before = self.curvature.val().without_autodiff();
         let delta = delta(context, &before.device());
         // (ĥ+δ)/(h+δ), and the new h+δ by completing the square.
         let ratio = products.mul_scalar(context.setup.ess) + delta / before.clone();
-        let rate = self.config.covariance_rate.within(context.length);
-        let rate = rate.at(step - 1);
-        let root = ratio.sub_scalar(1.0).mul_scalar(rate).add_scalar(1.0);
+        let rate = self.config.covariance_rate;
+        let price = rate.of_price(context.length, step - 1);
+        // The number of examples is on the device.
+        let rate = examples.mul_scalar(price.most / context.setup.ess);
+        let rate = rate.clamp_max(price.weight);
+        let root = (ratio.sub_scalar(1.0) * rate).add_scalar(1.0);
         before * root.square().add_scalar(1.0).mul_scalar(0.5)
     }
 
