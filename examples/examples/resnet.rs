@@ -17,8 +17,9 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Int, Tensor};
+use burn_bayes::Inputs;
+use burn_bayes::diagnostics::Verdict;
 use burn_bayes::prelude::*;
-use burn_bayes::{Inputs, Verdict};
 use burn_bayes_examples::{
     Arguments, ClassRow, ClassScores, PictureKind, Pictures, ResNet, is_smoke, picture_batch,
 };

@@ -221,13 +221,13 @@ impl NaturalConfig for VonConfig {
                 averaged(products)? / deviation(&parts).mul_scalar(2.0 * probe)
             }
         };
-        let step = proposal.id.step;
+        let number = proposal.id.step;
         let rate = match self.curvature {
             Curvature::Price => {
-                let price = self.covariance_rate.of_price(context.length, step);
+                let price = self.covariance_rate.of_price(context.length, number);
                 price.weight.at_most(price.most * examples as f64 / ess)
             }
-            _ => self.covariance_rate.within(context.length).at(step),
+            _ => self.covariance_rate.within(context.length).at(number),
         };
         let alpha = context.prior.expanded(&parts.mean.device());
         let target = curvature.mul_scalar(ess) + alpha.clone();
@@ -248,7 +248,7 @@ impl NaturalConfig for VonConfig {
         };
         let gradient = mean_gradient.clone().mul_scalar(ess) + alpha * parts.mean;
         let step = NaturalStep::diagonal(gradient, precision);
-        NaturalStep::update(step, || context.setup.non_finite(step + 1, mean_gradient))
+        NaturalStep::update(step, || context.setup.non_finite(number + 1, mean_gradient))
     }
 }
 
