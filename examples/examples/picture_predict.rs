@@ -130,6 +130,7 @@ impl Method {
         let device = Device::default();
         let posterior = P::load(path, &device)?;
         let predictor = Predictor::restore(PictureNet::new(&device), posterior)?;
+        let predictor = predictor.with_batched_draws();
         let mut predictions: Vec<ClassificationDraws> = Vec::new();
         let mut time = Duration::ZERO;
         for (place, (_, rows)) in sets.iter().enumerate() {
