@@ -147,7 +147,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: onnx
     let whole = |head: &Supervised<_, Tensor<2>, _>, pixels: Tensor<2>| {
-        let net = net.clone().to_device(&pixels.device());
+        // Not of a clone: its running statistics would be those of `net`.
+        let net = net.valid().to_device(&pixels.device());
         head.forward(net.features(pixels))
     };
     let (file, likelihood) = (folder.join("digits.onnx"), fitted.likelihood());

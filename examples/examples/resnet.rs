@@ -80,7 +80,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: onnx
     let whole = |head: &Supervised<_, Tensor<2>, _>, images: Tensor<4>| {
-        let net = net.clone().to_device(&images.device());
+        // Not of a clone: its running statistics would be those of `net`.
+        let net = net.valid().to_device(&images.device());
         head.forward(net.features(images))
     };
     let predictor = fitted.predictor();

@@ -193,7 +193,7 @@ pub(crate) fn in_scope<M: Module>(
     unused().push(device);
     match captured {
         Ok(Ok(graph)) => Ok(graph),
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Err(error)) => Err(reason(error.to_string())),
         Err(panic) => Err(reason(message(panic.as_ref()))),
     }
 }
@@ -291,11 +291,17 @@ pub(crate) fn message(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "the loss panicked".into())
 }
 
-/// Explains the capture device's message about a missing value.
+/// Explains messages of the capture device.
 fn reason(message: String) -> String {
     if message.contains("has no concrete value") || message.contains("has no initialized value") {
         return "it reads the values of a tensor on the host (`into_scalar`, `to_data`, or \
                 `Tensor::one_hot`, for which `losses::one_hot` is a substitute)"
+            .into();
+    }
+    if message.contains("undeclared input tensor") {
+        return "it reads a tensor that is neither of the model nor of the batch and was changed by an earlier call: \
+                `to_device` changes the running statistics of all clones of a module, so move `module.valid()`, \
+                which copies them"
             .into();
     }
     message

@@ -25,7 +25,7 @@ struct Net {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reads {
     Hidden,
-    /// Also a part of it again, after the last layer.
+    /// Two times, as a shortcut does.
     HiddenTwice,
     /// Also the inputs.
     Inputs,
@@ -49,7 +49,9 @@ impl Net {
         let hidden = relu(self.second.forward(hidden));
         match self.reads {
             Reads::Hidden => self.last.forward(hidden),
-            Reads::HiddenTwice => self.last.forward(hidden.clone()) + hidden.narrow(1, 1, 2),
+            Reads::HiddenTwice => {
+                self.last.forward(hidden.clone()) * self.last.forward(hidden).tanh()
+            }
             Reads::Inputs => self.last.forward(Tensor::cat(vec![hidden, x], 1)),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use burn::module::{Param, ParamGroup};
 use burn::nn::pool::{AdaptiveAvgPool2dConfig, AvgPool1dConfig, AvgPool2dConfig, MaxPool2dConfig};
-use burn::nn::{BatchNormConfig, LayerNormConfig, LinearConfig};
+use burn::nn::{BatchNorm, BatchNormConfig, LayerNormConfig, LinearConfig};
 use burn::tensor::activation::{gelu, log_softmax, softmax, softmin};
 use burn::tensor::module::{conv_transpose2d, conv2d};
 use burn::tensor::ops::{ConvOptions, ConvTransposeOptions};
@@ -452,6 +452,21 @@ fn what_a_file_cannot_have_is_refused_by_name() {
             .unwrap_err()
             .is_onnx()
     );
+}
+
+/// A module beside the model: its running statistics are shared by all clones.
+#[test]
+fn a_clone_of_a_module_with_statistics_must_not_be_moved() {
+    let norm: BatchNorm = BatchNormConfig::new(3).init(&Device::default());
+    let moved = |norm: BatchNorm, x: Tensor<2>| {
+        let norm = norm.to_device(&x.device());
+        norm.forward::<3>(x.unsqueeze_dim(2)).squeeze_dim::<2>(2)
+    };
+    let copied = |_: &Weights<1>, x| moved(norm.valid(), x);
+    file(&plain(), 1, &ones([2, 3]), copied).unwrap();
+    let cloned = |_: &Weights<1>, x| moved(norm.clone(), x);
+    let error = file(&plain(), 1, &ones([2, 3]), cloned).unwrap_err();
+    assert!(error.to_string().contains("module.valid()"), "{error}");
 }
 
 /// Burn has another product for few rows of a sequence than for many, which are those of the file.
