@@ -55,14 +55,7 @@ impl Source {
     fn stacked(&mut self, traced: &Traced, weights: &DrawnWeights) -> Result<String> {
         let recording = &traced.recording;
         let named = weights.stacked_names(&mut self.writer, recording);
-        let mut translation = Translation::new(traced, &mut self.writer, &self.rows, &self.device);
-        translation.names.extend(named);
-        let inputs = recording
-            .inputs
-            .iter()
-            .copied()
-            .zip(self.inputs.iter().cloned());
-        translation.names.extend(inputs);
+        let mut translation = self.translation(traced, named);
         for operation in &recording.operations {
             translation.add(operation).map_err(refused)?;
         }
@@ -80,14 +73,7 @@ impl Source {
         let named = weights.shared_names(&mut self.writer, recording);
         let mut of_draws: BTreeSet<usize> = weights.varying_slots(recording).collect();
         let per_draw = weights.names_of_draws(&mut self.writer, recording);
-        let mut translation = Translation::new(traced, &mut self.writer, &self.rows, &self.device);
-        translation.names.extend(named);
-        let inputs = recording
-            .inputs
-            .iter()
-            .copied()
-            .zip(self.inputs.iter().cloned());
-        translation.names.extend(inputs);
+        let mut translation = self.translation(traced, named);
         let mut repeated: Vec<&Operation> = Vec::new();
         for operation in &recording.operations {
             if operation.reads(|slot| of_draws.contains(&slot)) {
@@ -110,6 +96,19 @@ impl Source {
             outputs.push(translation.result().map_err(refused)?);
         }
         Ok(self.joined(&outputs))
+    }
+
+    /// Of a recording whose weights have these names.
+    fn translation<'a>(
+        &'a mut self,
+        traced: &'a Traced,
+        weights: Vec<(usize, String)>,
+    ) -> Translation<'a> {
+        let mut translation = Translation::new(traced, &mut self.writer, &self.rows, &self.device);
+        let slots = traced.recording.inputs.iter().copied();
+        let inputs = slots.zip(self.inputs.iter().cloned());
+        translation.names.extend(weights.into_iter().chain(inputs));
+        translation
     }
 
     /// The outputs of each draw along a new first axis.
