@@ -14,6 +14,7 @@ use burn::optim::{LearningRate, ModuleOptimizer, Optimizer, RecordState, StateSi
 use burn::tensor::{Device, Tensor};
 
 use crate::kernels::{self, AdamStep, AdamValues};
+use crate::methods::share_of_prior;
 
 /// Settings of [`FusedAdam`]: those of Burn's `AdamConfig`.
 ///
@@ -39,6 +40,10 @@ pub struct FusedAdamConfig {
     pub amsgrad: bool,
     /// L2 penalty, added to the gradient.
     pub weight_decay: Option<WeightDecayConfig>,
+    /// The number of steps in which the penalty grows from nothing. Deep networks may not get away from the origin with a
+    /// penalty from the first step on.
+    #[config(default = 0)]
+    pub decay_warm_up: u64,
     /// Clipping of each parameter's gradient.
     pub grad_clipping: Option<GradientClippingConfig>,
 }
@@ -49,6 +54,13 @@ impl FusedAdamConfig {
         FusedAdam {
             config: self.clone(),
         }
+    }
+
+    /// The penalty of step number `step`, from 1.
+    fn penalty(&self, step: u64) -> f32 {
+        let decay = self.weight_decay.as_ref();
+        let penalty = decay.map_or(0.0, |decay| decay.penalty);
+        penalty * share_of_prior(step, self.decay_warm_up) as f32
     }
 
     /// The optimiser of a whole module.
@@ -128,7 +140,7 @@ impl Optimizer for FusedAdam {
             beta_1: self.config.beta_1,
             beta_2: self.config.beta_2,
             epsilon: self.config.epsilon,
-            weight_decay: penalty(self.config.weight_decay.as_ref()),
+            weight_decay: self.config.penalty(time as u64),
             time,
         };
         let values = AdamValues {
@@ -162,8 +174,4 @@ impl Optimizer for FusedAdam {
             max_moment_2: state.max_moment_2.map(|largest| largest.to_device(device)),
         }
     }
-}
-
-fn penalty(decay: Option<&WeightDecayConfig>) -> f32 {
-    decay.map_or(0.0, |decay| decay.penalty)
 }

@@ -135,6 +135,16 @@ impl PriorPrecisions {
         Self { segments }
     }
 
+    /// All precisions multiplied by a factor.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        let segments = self.segments.iter();
+        let segments = segments.map(|&(len, precision)| (len, factor * precision));
+        Self {
+            segments: segments.collect(),
+        }
+    }
+
     /// The precision of a weight.
     pub(crate) fn at(&self, weight: usize) -> f64 {
         let mut end = 0;

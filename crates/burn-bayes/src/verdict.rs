@@ -327,6 +327,10 @@ pub struct Verdict {
     pub agreement: Option<Agreement>,
     /// Inputs and targets whose scale explains problems.
     pub(crate) far_scales: Vec<FarScale>,
+    /// How often rows and prior count, if it is more than once.
+    pub(crate) copies: Option<f64>,
+    /// Whether the method does not seek the best Gaussian of its family, as one of iterates.
+    pub(crate) is_of_iterates: bool,
 }
 
 impl Verdict {
@@ -372,6 +376,10 @@ impl Verdict {
             let (nats, error) = (gap.nats(), gap.standard_error);
             match gap.convergence(weights) {
                 Convergence::Converged => None,
+                Convergence::NotConverged if self.is_of_iterates => Some(format!(
+                    "estimated KL gap to the best Gaussian of this family, which this method does not seek: {nats:.1} nats \
+                     ({weights} weights); uncertainty far from the data may be underestimated"
+                )),
                 Convergence::NotConverged => Some(format!(
                     "not converged: estimated KL gap to the best Gaussian of this family: {nats:.1} nats ({weights} \
                      weights); uncertainty far from the data may be underestimated; train longer"
@@ -427,13 +435,19 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let problems = self.problems();
-        if !problems.is_empty() {
-            return f.write_str(&problems.join("; "));
-        }
         match (self.agreement, self.kl_gap) {
+            _ if !problems.is_empty() => f.write_str(&problems.join("; ")),
             (Some(agreement), _) => write!(f, "{agreement}; no problem was found"),
             (None, Some(_)) => f.write_str("converged, and no problem was found"),
             (None, None) => f.write_str("no problem was found"),
+        }?;
+        match self.copies {
+            Some(copies) => write!(
+                f,
+                "; with more weights than rows, rows and prior count {copies:.1} times: uncertainty far from the data is \
+                 underestimated"
+            ),
+            None => Ok(()),
         }
     }
 }
@@ -533,6 +547,29 @@ mod tests {
             assert!(problem.contains(part), "{problem}");
         }
         assert_eq!(problems.len(), 4);
+
+        let gap = KlGap {
+            decrement: 0.0,
+            scale_gain: 900.0,
+            standard_error: 1.0,
+            undetermined: 0,
+        };
+        let far = Verdict {
+            copies: Some(16.7),
+            ..Verdict::default().with_kl_gap(gap, 1_000)
+        };
+        let of_iterates = Verdict {
+            is_of_iterates: true,
+            ..far.clone()
+        };
+        let [far, of_iterates] = [far, of_iterates].map(|verdict| verdict.to_string());
+        assert!(
+            far.contains("; train longer; with more weights than rows"),
+            "{far}"
+        );
+        assert!(far.contains("count 16.7 times"), "{far}");
+        assert!(of_iterates.contains("does not seek"), "{of_iterates}");
+        assert!(!of_iterates.contains("train longer"), "{of_iterates}");
 
         let mut validation = ValidationComparison::new(7, Reference::FirstDraw);
         validation.add(&[1.5; 20], &[1.6; 20]);

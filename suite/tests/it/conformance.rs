@@ -365,7 +365,7 @@ mod gradient_law {
         joined_gradients(bayesian.algorithm(), &output.grads)
     }
 
-    /// 4. Twice the examples double the part of the likelihood alone. The part of the divergence, 2·∇(N) − ∇(2N), does not
+    /// 4. Twice the examples double the part of the likelihood alone, and λ = 2N that of the prior as well. The part of the divergence, 2·∇(N) − ∇(2N), does not
     ///    depend on the data.
     pub(super) fn scale(config: impl Fn(usize) -> BayesianConfig<VifaConfig>) {
         let data = Batch::new(LEN, 1);
@@ -378,7 +378,8 @@ mod gradient_law {
         };
         let (first, second) = (difference(&double, &single), difference(&triple, &double));
         assert_close("likelihood", &second, &first, &scales, 16.0 * EPSILON);
-        let weighted = gradient(&config(LEN).with_ess(2.0 * LEN as f64), &data);
+        let weighted = config(LEN).with_ess(2.0 * LEN as f64);
+        let weighted = gradient(&weighted.with_prior(Prior::isotropic(0.5)), &data);
         assert_close("λ", &weighted, &double, &scales, 8.0 * EPSILON);
 
         let divergence = |data: &Batch| -> Vec<f64> {

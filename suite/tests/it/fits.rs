@@ -77,6 +77,8 @@ macro_rules! networks {
 networks! {
     a_convolutional_network: Cnn;
     a_residual_network: ResNet;
+    a_wide_perceptron: Wide;
+    a_deep_perceptron: Deep;
     a_transformer: Transformer;
     a_recurrent_network: Lstm;
     adapters_of_a_transformer: Lora;

@@ -692,6 +692,26 @@ fn adam_is_burns_own() {
 }
 
 #[test]
+fn a_penalty_of_adam_grows() {
+    let adam = |penalty: f32| {
+        let decay = WeightDecayConfig::new(penalty);
+        let adam = FusedAdamConfig::new().with_epsilon(1.0);
+        adam.with_weight_decay(Some(decay))
+    };
+    let growing = adam(0.3).with_decay_warm_up(2);
+    let step = |adam: &FusedAdamConfig, state| {
+        let [weights, gradient] = [1, 2].map(|row| vector(&normals(row, 6)));
+        let (weights, state) = adam.build().step(0.1, weights, gradient, state);
+        (values(&weights), state)
+    };
+    let (first, state) = step(&growing, None);
+    assert_eq!(first, step(&adam(0.15), None).0);
+    assert_ne!(first, step(&adam(0.3), None).0);
+    let (second, _) = step(&growing, state.clone());
+    assert_eq!(second, step(&adam(0.3), state).0);
+}
+
+#[test]
 fn gradients_are_clipped_as_by_burns_own() {
     let weights = normals(1, 6);
     let after = |mut optimizer: ModuleOptimizer| {

@@ -27,8 +27,8 @@ use crate::support::{
 const LEN: usize = 3;
 const RANK: usize = 2;
 const TRAIN_LEN: usize = 7;
-/// λ.
-const ESS: f64 = 14.0;
+/// λ: two copies of the examples and of the prior.
+const ESS: f64 = 2.0 * TRAIN_LEN as f64;
 
 /// A quadratic mean NLL ½(θ−t)ᵀH(θ−t), whose expectation under a Gaussian is known.
 const CURVATURE: [[f64; LEN]; LEN] = [[1.5, -0.4, 0.2], [-0.4, 0.8, 0.3], [0.2, 0.3, 2.0]];
@@ -92,13 +92,14 @@ fn gaussian(parameters: &[f64]) -> DenseGaussian {
     DenseGaussian::from_covariance_factors(mean.to_vec(), factors, &variance).unwrap()
 }
 
-/// KL(q‖prior), in double precision.
+/// KL(q‖p²) with the prior p, in double precision.
 fn divergence(parameters: &[f64]) -> f64 {
-    let prior = DenseGaussian::from_variances(vec![0.0; LEN], &PRIOR.map(f64::recip)).unwrap();
+    let variances = PRIOR.map(|precision| 0.5 / precision);
+    let prior = DenseGaussian::from_variances(vec![0.0; LEN], &variances).unwrap();
     gaussian(parameters).kl_divergence(&prior).unwrap()
 }
 
-/// N·E[mean NLL] + τ·KL, in double precision.
+/// λ·E[mean NLL] + KL, in double precision.
 fn objective(parameters: &[f64]) -> f64 {
     let q = gaussian(parameters);
     let mut expectation = 0.0;

@@ -8,7 +8,7 @@ use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::tensor::Device;
 use burn::train::Interrupter;
 use burn_bayes::likelihood::Likelihood;
-use burn_bayes::methods::Algorithm;
+use burn_bayes::methods::{Algorithm, MeanStage};
 use burn_bayes::{Bayesian, FusedAdamConfig, Noise};
 use burn_bayes_contrib::function_prior::WithFunctionPrior;
 
@@ -231,7 +231,7 @@ impl Training<'_> {
                 let (group, penalty) = (biases(), penalty(precision));
                 match settings.optimizer {
                     OptimizerName::Adam => {
-                        optimizer.with_group(group, adam(penalty).build(), clipping)
+                        optimizer.with_group(group, self.adam(penalty).build(), clipping)
                     }
                     OptimizerName::Sgd => {
                         optimizer.with_group(group, self.sgd(penalty).build(), clipping)
@@ -247,13 +247,20 @@ impl Training<'_> {
         clipping: Option<GradientClipping>,
     ) -> ModuleOptimizer {
         let optimizer = match self.settings.optimizer {
-            OptimizerName::Adam => adam(penalty).init(),
+            OptimizerName::Adam => self.adam(penalty).init(),
             OptimizerName::Sgd => self.sgd(penalty).init(),
         };
         match clipping {
             Some(clipping) => optimizer.with_grad_clipping(clipping),
             None => optimizer,
         }
+    }
+
+    fn adam(&self, penalty: f32) -> FusedAdamConfig {
+        let steps = self.settings.steps(self.training_set.rows()) as u64;
+        FusedAdamConfig::new()
+            .with_weight_decay(decay(penalty))
+            .with_decay_warm_up(MeanStage::default_warm_up(steps))
     }
 
     fn sgd(&self, penalty: f32) -> SgdConfig {
@@ -265,10 +272,6 @@ impl Training<'_> {
             .with_momentum((factor > 0.0).then_some(momentum))
             .with_weight_decay(decay(penalty))
     }
-}
-
-fn adam(penalty: f32) -> FusedAdamConfig {
-    FusedAdamConfig::new().with_weight_decay(decay(penalty))
 }
 
 fn decay(penalty: f32) -> Option<WeightDecayConfig> {

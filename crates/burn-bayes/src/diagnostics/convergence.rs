@@ -64,6 +64,9 @@ pub struct ConvergenceTest {
     /// The prior over the weights, with which the posterior was fitted.
     #[config(default = "Prior::isotropic(1.0)")]
     pub prior: Prior,
+    /// λ, the effective sample size of the fit; N by default. With another one, the best Gaussian is that for λ/N copies of data
+    /// and prior.
+    pub ess: Option<f64>,
     /// The number of antithetic pairs of draws; at least 2.
     #[config(default = 4)]
     pub pairs: usize,
@@ -126,8 +129,13 @@ impl ConvergenceTest {
                 });
             }
         }
-        let prior = self.prior.resolve(layout)?.expanded(&mean.device());
-        let scale = self.train_len as f64 / examples.max(1) as f64;
+        let ess = self.ess.unwrap_or(self.train_len as f64);
+        let prior = self
+            .prior
+            .resolve(layout)?
+            .times(ess / self.train_len as f64);
+        let prior = prior.expanded(&mean.device());
+        let scale = ess / examples.max(1) as f64;
         let gradients = sums.into_iter().zip(&draws).map(|(sum, draw)| {
             let sum = sum.ok_or_else(|| Error::config("batches", "there are none"))?;
             let gradient = sum.mul_scalar(scale) + draw.weights.clone() * prior.clone();

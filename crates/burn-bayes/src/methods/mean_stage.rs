@@ -10,6 +10,9 @@
 //! which is .87 for a constant velocity, about .56 for a random walk, and near 0 for fluctuations that are
 //! short compared with a window. Windows double, so the test needs neither the scale of the weights nor the
 //! length of the training.
+//!
+//! The prior grows in the first half of the stage, from nothing. In a deep network without normalisation, the gradients of the
+//! first layers are small at the beginning, so that Adam would follow the prior to the origin, where all gradients vanish.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -43,6 +46,18 @@ const LEAST_LIMIT: u64 = 256;
 /// This limit, as a part of a training whose length is known.
 const MOST_OF_TRAINING: f64 = 0.3;
 
+/// The prior grows in this part of the stage, and in at most so many steps.
+const WARM_UP: f64 = 0.5;
+const LONGEST_WARM_UP: u64 = 1024;
+
+/// The share of the prior that counts in step number `step` (from 1), if it grows in `warm_up` steps.
+pub(crate) fn share_of_prior(step: u64, warm_up: u64) -> f64 {
+    match step < warm_up {
+        true => step as f64 / warm_up as f64,
+        false => 1.0,
+    }
+}
+
 impl MeanStage {
     /// Whether there is no such stage.
     pub(crate) fn is_none(self) -> bool {
@@ -64,6 +79,24 @@ impl MeanStage {
                 at_most: Some(at_most.unwrap_or(most)),
             },
             other => other,
+        }
+    }
+
+    /// The number of steps in which the prior grows in a training of this number of steps, if nothing is set.
+    #[doc(hidden)]
+    pub fn default_warm_up(steps: u64) -> u64 {
+        let stage = Self::UntilConverged { at_most: None };
+        stage.resolved(0, 0, Some(steps)).warm_up()
+    }
+
+    /// The number of steps in which the prior grows, of a stage that is [resolved](Self::resolved).
+    pub(crate) fn warm_up(self) -> u64 {
+        match self {
+            Self::Steps(most)
+            | Self::UntilConverged {
+                at_most: Some(most),
+            } => ((WARM_UP * most as f64) as u64).min(LONGEST_WARM_UP),
+            Self::None | Self::UntilConverged { at_most: None } => 0,
         }
     }
 }
@@ -117,7 +150,7 @@ impl MeanProgress {
             MeanStage::UntilConverged { at_most } => {
                 self = self.with(mean, step);
                 at_most.is_some_and(|most| step >= most)
-                    || (is_test(step) && self.has_converged(step))
+                    || (is_test(step) && step >= stage.warm_up() && self.has_converged(step))
             }
         };
         if is_over {

@@ -11,6 +11,7 @@ use burn_bayes_graph::{ExampleGradients, Layout};
 
 use super::algorithm::{FunctionPriorUse, MeanGradients, Stage};
 use super::average::{Average, Iterate};
+use super::mean_stage::share_of_prior;
 use super::method_config::{DefaultDraws, LearningRates};
 use super::proposal::{GradientPieces, Proposal, Update, joined};
 use super::setup::{Setup, StepId};
@@ -51,14 +52,23 @@ impl Gradients for ExampleGradients {
 pub struct Context<'a> {
     /// What the algorithm was set up with.
     pub setup: &'a Setup,
-    /// α.
+    /// λ/N α.
     pub prior: &'a PriorPrecisions,
+    /// The number of steps in which the prior grows.
+    pub(crate) warm_up: u64,
     /// The stage.
     pub stage: Stage,
     /// The step after which the last stage began, or 0.
     pub since: u64,
     /// The number of steps of the whole training, if it is known.
     pub length: Option<u64>,
+}
+
+impl Context<'_> {
+    /// What of the prior counts in step number `step` (from 1) of the first stage.
+    pub(crate) fn growing_prior(&self, step: u64) -> PriorPrecisions {
+        self.prior.times(share_of_prior(step, self.warm_up))
+    }
 }
 
 /// What a state begins from.
@@ -68,7 +78,7 @@ pub struct Start<'a, M> {
     pub model: &'a M,
     /// What the algorithm was set up with.
     pub setup: &'a Setup,
-    /// α.
+    /// λ/N α.
     pub prior: &'a PriorPrecisions,
     /// The initial mean, `[D]`.
     pub mean: Tensor<1>,

@@ -59,6 +59,7 @@ pub use function_terms::{DivergenceGradient, FunctionTerms};
 pub use iterate_schedule::IterateSchedule;
 pub use ivon::{Ivon, IvonConfig};
 pub use mean_stage::MeanStage;
+pub(crate) use mean_stage::share_of_prior;
 pub use method_config::{DefaultDraws, LearningRates, MethodConfig};
 #[doc(hidden)]
 pub use method_state::take_sum;

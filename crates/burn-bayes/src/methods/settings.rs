@@ -37,8 +37,8 @@ pub struct BayesianConfig<C> {
     pub method: C,
     /// N, the number of training examples (not of batches).
     pub train_len: usize,
-    /// λ, the effective sample size, the weight of the mean negative log-likelihood against the divergence from the prior;
-    /// by default the larger of N and the number of weights. A larger one gives a narrower posterior. The papers have N.
+    /// λ, the effective sample size: the fit is to λ/N copies of the data and of the prior. By default the larger of N and the
+    /// number of weights. A larger one gives a narrower posterior around the same mode. The papers have N.
     pub ess: Option<f64>,
     /// α, the precision of the prior over the weights; by default isotropic and 1.
     pub prior: Option<Prior>,

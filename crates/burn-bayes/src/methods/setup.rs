@@ -10,6 +10,7 @@ use burn_bayes_graph::Layout;
 use super::settings::BayesianConfig;
 use crate::error::{Error, Result};
 use crate::noise::Noise;
+use crate::prior::{Prior, PriorPrecisions};
 
 /// What every algorithm is set up with.
 #[derive(Clone, Debug)]
@@ -18,8 +19,8 @@ pub struct Setup {
     pub layout: Arc<Layout>,
     /// N, the number of training examples.
     pub train_len: usize,
-    /// λ, the effective sample size: the weight of the mean negative log-likelihood against the divergence from the
-    /// prior. N, unless an algorithm has set another one.
+    /// λ, the effective sample size: the fit is to λ/N copies of the data and of the prior. N, unless an algorithm has set another
+    /// one.
     pub ess: f64,
     /// The root of the algorithm's random numbers.
     pub noise: Noise,
@@ -56,7 +57,8 @@ impl Setup {
 
     /// With an effective sample size, by default the larger of the numbers of examples and of weights. A Gaussian with
     /// independent weights pays for each weight that the data determine with some nats of divergence. With more weights
-    /// than examples these outweigh the likelihood, and the optimum is the prior, whose predictions are useless.
+    /// than examples these outweigh the likelihood, and the optimum is the prior, whose predictions are useless. The prior
+    /// counts as often as the examples, so that λ changes the deviations and not the mode.
     #[must_use]
     pub fn with_ess(self, ess: Option<f64>) -> Self {
         let most = self.train_len.max(self.layout.len());
@@ -64,6 +66,20 @@ impl Setup {
             ess: ess.unwrap_or(most as f64),
             ..self
         }
+    }
+
+    /// λ/N, how often examples and prior count.
+    pub fn copies(&self) -> f64 {
+        self.ess / self.train_len as f64
+    }
+
+    /// The precisions of λ/N copies of a prior.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prior::resolve`].
+    pub fn precisions(&self, prior: &Prior) -> Result<PriorPrecisions> {
+        Ok(prior.resolve(&self.layout)?.times(self.copies()))
     }
 
     /// Fails if a posterior of this rank has more factors than the model has weights.

@@ -61,6 +61,7 @@ fn context<'a>(setup: &'a Setup, stages: &'a Stages) -> Context<'a> {
     Context {
         setup,
         prior: stages.prior(),
+        warm_up: stages.warm_up(),
         stage: stages.stage(),
         since: stages.posterior_since(),
         length: stages.length(),
@@ -139,12 +140,14 @@ impl<S: MethodState> Algorithm for Staged<S> {
 
     fn with_ess(self, ess: f64) -> Self {
         let settings = self.settings.as_ref().clone();
+        let factor = ess / settings.setup.ess;
         let settings = Settings {
             setup: settings.setup.with_ess(Some(ess)),
             ..settings
         };
         Self {
             settings: Arc::new(settings),
+            stages: self.stages.with_prior_times(factor),
             ..self
         }
     }

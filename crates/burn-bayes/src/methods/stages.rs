@@ -37,7 +37,7 @@ pub(super) use self::signal::StageUpdate;
 pub(crate) use self::signal::{StageEvent, averaged, with_function_gradient};
 use super::algorithm::Stage;
 use super::average::{Average, Averaging, Iterate};
-use super::mean_stage::MeanProgress;
+use super::mean_stage::{MeanProgress, MeanStage};
 use super::method_config::DefaultDraws;
 use super::setup::{Setup, StepId, draw_noises};
 use super::start::{InitialDeviation, buffer};
@@ -87,7 +87,7 @@ impl Stages {
         average: Average,
     ) -> Result<Self> {
         let layout = &setup.layout;
-        let prior = EntryPrior::new(prior, layout)?;
+        let prior = EntryPrior::new(prior, setup)?;
         let mean = average.mean();
         let device = mean.device();
         let is_staged = !settings.mean_stage.is_none();
@@ -115,11 +115,21 @@ impl Stages {
 
     /// With another prior from the next step on.
     pub(crate) fn with_prior(self, setup: &Setup, prior: &Prior) -> Result<Self> {
-        let prior = EntryPrior::new(prior, &setup.layout)?;
+        let prior = EntryPrior::new(prior, setup)?;
         Ok(Self {
             prior: self.prior.with_value(prior),
             ..self
         })
+    }
+
+    /// With precisions multiplied by a factor.
+    #[must_use]
+    pub(crate) fn with_prior_times(self, factor: f64) -> Self {
+        let prior = self.prior.value().times(factor);
+        Self {
+            prior: self.prior.with_value(prior),
+            ..self
+        }
     }
 
     /// In a training of this number of steps, unless it is known already.
@@ -218,19 +228,31 @@ impl Stages {
 
     /// Takes in the mean after step number `step` (from 1), and says whether the first stage is over with it.
     pub(crate) fn with_mean(mut self, step: u64, mean: &Tensor<1>) -> (Self, bool) {
+        if self.stage() != Stage::Mean {
+            return (self, false);
+        }
+        let stage = self.mean_stage();
+        let progress = self.progress.take();
+        self.progress = progress.map(|progress| progress.after_step(mean, step, stage));
+        let is_over = self.stage() != Stage::Mean;
+        (self, is_over)
+    }
+
+    fn mean_stage(&self) -> MeanStage {
         let StageSettings {
             train_len,
             mean_stage,
             ..
         } = *self.settings;
-        if self.stage() != Stage::Mean {
-            return (self, false);
+        mean_stage.resolved(train_len, *self.largest.value(), self.length)
+    }
+
+    /// The number of steps in which the prior grows.
+    pub(crate) fn warm_up(&self) -> u64 {
+        match self.stage() {
+            Stage::Mean => self.mean_stage().warm_up(),
+            _ => 0,
         }
-        let stage = mean_stage.resolved(train_len, *self.largest.value(), self.length);
-        let progress = self.progress.take();
-        self.progress = progress.map(|progress| progress.after_step(mean, step, stage));
-        let is_over = self.stage() != Stage::Mean;
-        (self, is_over)
     }
 
     /// The precision at the beginning of the second stage: that of the curvature and the prior, multiplied for

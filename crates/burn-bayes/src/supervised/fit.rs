@@ -23,11 +23,10 @@ use crate::diagnostics::ConvergenceTest;
 use crate::error::{Error, Result};
 use crate::likelihood::{Likelihood, Targets, unit_precisions};
 use crate::methods::checks::counts;
-use crate::methods::{Algorithm, BayesianConfig, MethodConfig};
+use crate::methods::{Algorithm, BayesianConfig, MeanStage, MethodConfig};
 use crate::noise::Noise;
 use crate::optimizer::FusedAdamConfig;
 use crate::posterior::{FactorPosterior, Posterior};
-use crate::prior::Prior;
 use crate::train::{Batches, Bayesian, EpochSummary, Gather, Trainer, TrainingObserver};
 use crate::verdict::{FarScale, Verdict};
 
@@ -293,7 +292,10 @@ impl<C: MethodConfig> Fit<C> {
             return Ok(adam);
         }
         let penalty = 1.0 / config.train_len as f64;
-        Ok(adam.with_weight_decay(Some(WeightDecayConfig::new(penalty as f32))))
+        let warm_up = MeanStage::default_warm_up(config.steps.unwrap_or_default());
+        Ok(adam
+            .with_weight_decay(Some(WeightDecayConfig::new(penalty as f32)))
+            .with_decay_warm_up(warm_up))
     }
 }
 
@@ -372,11 +374,18 @@ where
     let Some(posterior) = (&posterior as &dyn Any).downcast_ref::<FactorPosterior>() else {
         return Ok(verdict);
     };
-    let prior = config.prior.clone();
+    let setup = bayesian.algorithm().setup();
     let test = ConvergenceTest::new(config.train_len)
-        .with_prior(prior.unwrap_or_else(|| Prior::isotropic(1.0)));
+        .with_prior(config.prior())
+        .with_ess(Some(setup.ess));
     let frozen = bayesian.template().clone().freeze();
     let gap = test.measure(&frozen, posterior, batches)?;
+    let copies = Some(setup.copies()).filter(|&copies| copies > 1.0);
+    let verdict = Verdict {
+        copies,
+        is_of_iterates: !C::USES.contains(&"prior"),
+        ..verdict
+    };
     Ok(verdict.with_kl_gap(gap, posterior.len()))
 }
 

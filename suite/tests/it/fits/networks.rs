@@ -1,4 +1,4 @@
-//! Five small networks of the kinds that people have, and rows for them.
+//! Small networks of the kinds that people have, and rows for them.
 
 use burn::module::{Lora, Module};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
@@ -26,6 +26,8 @@ use crate::support::normals;
 pub(super) enum Kind {
     Cnn,
     ResNet,
+    Wide,
+    Deep,
     Transformer,
     Lstm,
     Lora,
@@ -34,7 +36,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) fn classes(self) -> usize {
         match self {
-            Self::Cnn | Self::ResNet => Images::CLASSES,
+            Self::Cnn | Self::ResNet | Self::Wide | Self::Deep => Images::CLASSES,
             Self::Transformer | Self::Lstm | Self::Lora => Pulses::CHANNELS,
         }
     }
@@ -109,16 +111,17 @@ impl Rows {
     pub(super) fn new(kind: Kind, is_source: bool, seed: u64, len: usize) -> Self {
         let mut inputs = Vec::new();
         let count = kind.classes();
+        let is_image = count == Images::CLASSES;
         let classes: Vec<i64> = (0..len).map(|row| (row % count) as i64).collect();
-        let dims = match kind {
-            Kind::Cnn | Kind::ResNet => [Images::SIDE, Images::SIDE],
-            _ => [Pulses::LENGTH, Pulses::CHANNELS],
+        let dims = match is_image {
+            true => [Images::SIDE, Images::SIDE],
+            false => [Pulses::LENGTH, Pulses::CHANNELS],
         };
         for row in 0..len {
             let noise = normals(1000 * seed + row as u64, 80);
-            match kind {
-                Kind::Cnn | Kind::ResNet => Images::row(row % count, &noise, &mut inputs),
-                _ => Pulses::row(
+            match is_image {
+                true => Images::row(row % count, &noise, &mut inputs),
+                false => Pulses::row(
                     row % count,
                     kind == Kind::Lora && !is_source,
                     &noise,
@@ -244,6 +247,33 @@ impl ResNet {
     }
 }
 
+/// Linear layers without any normalisation.
+#[derive(Module, Debug)]
+pub(super) struct Perceptron {
+    layers: Vec<Linear>,
+    head: Linear,
+}
+
+impl Perceptron {
+    fn new(width: usize, hidden: usize, device: &Device) -> Self {
+        let inputs = |layer| match layer {
+            0 => Images::SIDE * Images::SIDE,
+            _ => width,
+        };
+        let layer = |layer| LinearConfig::new(inputs(layer), width).init(device);
+        Self {
+            layers: (0..hidden).map(layer).collect(),
+            head: LinearConfig::new(width, Images::CLASSES).init(device),
+        }
+    }
+
+    fn forward(&self, images: Tensor<3>) -> Tensor<2> {
+        let layers = self.layers.iter();
+        let x = layers.fold(images.flatten(1, 2), |x, layer| relu(layer.forward(x)));
+        self.head.forward(x)
+    }
+}
+
 /// One layer of an encoder, with layer norm and Burn's dropout.
 #[derive(Module, Debug)]
 pub(super) struct Transformer {
@@ -302,6 +332,7 @@ impl Recurrent {
 pub(super) enum Net {
     Cnn(Cnn),
     ResNet(ResNet),
+    Perceptron(Perceptron),
     Transformer(Transformer),
     Lstm(Recurrent),
 }
@@ -311,6 +342,8 @@ impl Net {
         match kind {
             Kind::Cnn => Self::Cnn(Cnn::new(device)),
             Kind::ResNet => Self::ResNet(ResNet::new(device)),
+            Kind::Wide => Self::Perceptron(Perceptron::new(100, 2, device)),
+            Kind::Deep => Self::Perceptron(Perceptron::new(32, 7, device)),
             Kind::Transformer | Kind::Lora => Self::Transformer(Transformer::new(device)),
             Kind::Lstm => Self::Lstm(Recurrent::new(device)),
         }
@@ -325,6 +358,7 @@ impl Net {
         match self {
             Self::Cnn(net) => net.forward(inputs),
             Self::ResNet(net) => net.forward(inputs),
+            Self::Perceptron(net) => net.forward(inputs),
             Self::Transformer(net) => net.forward(inputs),
             Self::Lstm(net) => net.forward(inputs),
         }

@@ -81,7 +81,7 @@ struct Dense {
 
 impl Dense {
     fn delta(at: usize) -> f64 {
-        PRIOR[at] / ESS
+        PRIOR[at] / TRAIN_LEN as f64
     }
 
     /// A step from ĝ and ĥ.
@@ -234,7 +234,7 @@ fn the_posterior_of_a_quadratic_is_recovered() {
     }
     let [_, precision] = numbers(&ivon, STEPS);
     let expected: Vec<f64> = (0..LEN)
-        .map(|at| ESS * CURVATURE[at][at] + PRIOR[at])
+        .map(|at| ESS * (CURVATURE[at][at] + Dense::delta(at)))
         .collect();
     assert_close("precision", &precision, &expected, &expected, 0.1);
 }
@@ -259,7 +259,7 @@ fn the_second_stage_begins_with_the_shape_of_the_squared_gradients() {
         ];
         for at in 0..LEN {
             let [first, second] = [0, 1].map(|batch| f64::from(batches[batch].1[0][at]));
-            let total = ESS * (2.0 * first + 3.0 * second) / 5.0 + PRIOR[at] * mean[at];
+            let total = ESS * ((2.0 * first + 3.0 * second) / 5.0 + Dense::delta(at) * mean[at]);
             square[at] = 0.999 * square[at] + 0.001 * total * total;
         }
         let (draws, after) = stepped(ivon, step, 0.7, &batches);
@@ -268,7 +268,7 @@ fn the_second_stage_begins_with_the_shape_of_the_squared_gradients() {
     }
     let left = 1.0 - 0.999_f64.powi(STEPS as i32);
     let expected: Vec<f64> = (0..LEN)
-        .map(|at| 5.0 / ESS * square[at] / left + PRIOR[at])
+        .map(|at| 5.0 / ESS * square[at] / left + ESS * Dense::delta(at))
         .collect();
     let expected = narrowed(&expected);
     let [_, precision] = numbers(&ivon, STEPS);

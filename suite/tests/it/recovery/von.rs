@@ -104,8 +104,10 @@ fn the_precision_starts_with_the_shape_of_the_squared_gradients_of_the_first_sta
         von = stepped_on(ROWS, von, step, 0.7, quadratic);
         let gradient = quadratic(&mean);
         let left = |decay: f64| 1.0 - decay.powi(step as i32 + 1);
+        // The prior grows in half of the stage.
+        let share = [0.5, 1.0][step.min(1) as usize];
         for at in 0..LEN {
-            let total = scale * f64::from(gradient[at]) + PRIOR[at] * mean[at];
+            let total = scale * f64::from(gradient[at]) + share * PRIOR[at] * mean[at];
             moment[at] = 0.9 * moment[at] + 0.1 * total;
             square[at] = 0.999 * square[at] + 0.001 * total * total;
             let root = (square[at] / left(0.999)).sqrt() + 1e-8;

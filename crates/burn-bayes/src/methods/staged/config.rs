@@ -56,7 +56,7 @@ impl<C: StagedConfig> MethodConfig for C {
         let state = config.method.start(Start {
             model,
             setup: &setup,
-            prior: &prior.resolve(&setup.layout)?,
+            prior: &setup.precisions(&prior)?,
             mean: mean.clone(),
             is_staged: !settings.mean_stage.is_none(),
         })?;

@@ -1,8 +1,7 @@
 //! The prior of a training, as its record has it.
 
-use burn_bayes_graph::Layout;
-
 use crate::error::Result;
+use crate::methods::setup::Setup;
 use crate::prior::{Prior, PriorPrecisions};
 use crate::recorded::RecordedValue;
 
@@ -15,12 +14,19 @@ pub(super) struct EntryPrior {
 }
 
 impl EntryPrior {
-    pub(super) fn new(prior: &Prior, layout: &Layout) -> Result<Self> {
-        let lengths = layout.entries().iter().map(|entry| entry.len());
+    pub(super) fn new(prior: &Prior, setup: &Setup) -> Result<Self> {
+        let lengths = setup.layout.entries().iter().map(|entry| entry.len());
         Ok(Self {
-            precisions: prior.resolve(layout)?,
+            precisions: setup.precisions(prior)?,
             lengths: lengths.collect(),
         })
+    }
+
+    pub(super) fn times(&self, factor: f64) -> Self {
+        Self {
+            precisions: self.precisions.times(factor),
+            lengths: self.lengths.clone(),
+        }
     }
 }
 
