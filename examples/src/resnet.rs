@@ -78,15 +78,6 @@ impl ResNet {
     pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
         self.fc.forward(self.features(images))
     }
-
-    /// With a new last layer.
-    #[must_use]
-    pub fn with_classes(self, classes: usize) -> Self {
-        let weight = self.fc.weight.val();
-        let [features, _] = weight.dims();
-        let fc = LinearConfig::new(features, classes).init(&weight.device());
-        Self { fc, ..self }
-    }
 }
 
 impl Block {

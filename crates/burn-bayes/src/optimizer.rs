@@ -16,7 +16,7 @@ use burn::tensor::{Device, Tensor};
 use crate::kernels::{self, AdamStep, AdamValues};
 use crate::methods::share_of_prior;
 
-/// Settings of [`FusedAdam`]: those of Burn's `AdamConfig`.
+/// Settings of [`FusedAdam`]: those of Burn's `AdamConfig`, and a penalty that grows.
 ///
 /// ```
 /// use burn_bayes::FusedAdamConfig;

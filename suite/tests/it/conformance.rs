@@ -365,8 +365,8 @@ mod gradient_law {
         joined_gradients(bayesian.algorithm(), &output.grads)
     }
 
-    /// 4. Twice the examples double the part of the likelihood alone, and λ = 2N that of the prior as well. The part of the divergence, 2·∇(N) − ∇(2N), does not
-    ///    depend on the data.
+    /// 4. Twice the examples double the part of the likelihood alone, and λ = 2N that of the prior as well. The part of
+    ///    the divergence, 2·∇(N) − ∇(2N), does not depend on the data.
     pub(super) fn scale(config: impl Fn(usize) -> BayesianConfig<VifaConfig>) {
         let data = Batch::new(LEN, 1);
         let single = gradient(&config(LEN), &data);

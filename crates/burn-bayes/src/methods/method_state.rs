@@ -11,7 +11,6 @@ use burn_bayes_graph::{ExampleGradients, Layout};
 
 use super::algorithm::{FunctionPriorUse, MeanGradients, Stage};
 use super::average::{Average, Iterate};
-use super::mean_stage::share_of_prior;
 use super::method_config::{DefaultDraws, LearningRates};
 use super::proposal::{GradientPieces, Proposal, Update, joined};
 use super::setup::{Setup, StepId};
@@ -52,23 +51,14 @@ impl Gradients for ExampleGradients {
 pub struct Context<'a> {
     /// What the algorithm was set up with.
     pub setup: &'a Setup,
-    /// λ/N α.
+    /// λ/N α, or what of it counts in a step of the first stage.
     pub prior: &'a PriorPrecisions,
-    /// The number of steps in which the prior grows.
-    pub(crate) warm_up: u64,
     /// The stage.
     pub stage: Stage,
     /// The step after which the last stage began, or 0.
     pub since: u64,
     /// The number of steps of the whole training, if it is known.
     pub length: Option<u64>,
-}
-
-impl Context<'_> {
-    /// What of the prior counts in step number `step` (from 1) of the first stage.
-    pub(crate) fn growing_prior(&self, step: u64) -> PriorPrecisions {
-        self.prior.times(share_of_prior(step, self.warm_up))
-    }
 }
 
 /// What a state begins from.

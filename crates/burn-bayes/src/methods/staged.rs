@@ -61,7 +61,6 @@ fn context<'a>(setup: &'a Setup, stages: &'a Stages) -> Context<'a> {
     Context {
         setup,
         prior: stages.prior(),
-        warm_up: stages.warm_up(),
         stage: stages.stage(),
         since: stages.posterior_since(),
         length: stages.length(),

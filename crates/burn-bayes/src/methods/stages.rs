@@ -37,7 +37,7 @@ pub(super) use self::signal::StageUpdate;
 pub(crate) use self::signal::{StageEvent, averaged, with_function_gradient};
 use super::algorithm::Stage;
 use super::average::{Average, Averaging, Iterate};
-use super::mean_stage::{MeanProgress, MeanStage};
+use super::mean_stage::{MeanProgress, MeanStage, share_of_prior};
 use super::method_config::DefaultDraws;
 use super::setup::{Setup, StepId, draw_noises};
 use super::start::{InitialDeviation, buffer};
@@ -247,11 +247,14 @@ impl Stages {
         mean_stage.resolved(train_len, *self.largest.value(), self.length)
     }
 
-    /// The number of steps in which the prior grows.
-    pub(crate) fn warm_up(&self) -> u64 {
+    /// What of the prior counts in step number `step` (from 1): it grows in the first stage.
+    pub(crate) fn prior_in_step(&self, step: u64) -> PriorPrecisions {
         match self.stage() {
-            Stage::Mean => self.mean_stage().warm_up(),
-            _ => 0,
+            Stage::Mean => {
+                let share = share_of_prior(step, self.mean_stage().warm_up());
+                self.prior().times(share)
+            }
+            _ => self.prior().clone(),
         }
     }
 

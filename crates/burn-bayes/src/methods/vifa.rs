@@ -174,8 +174,6 @@ impl MethodState for VifaState {
             factors: None,
             ..self.parts(mean)
         };
-        let prior = &context.growing_prior(proposal.id.step + 1);
-        let context = Context { prior, ..context };
         let gradient = self.gradient(context, &parts, proposal, gradients, examples)?;
         let factor = self.clipping(gradient.squared_norms[0]);
         Ok(StageSignal::Mean(kernels::scale(gradient.mean, factor)))

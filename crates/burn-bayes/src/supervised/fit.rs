@@ -288,7 +288,7 @@ impl<C: MethodConfig> Fit<C> {
     /// Methods that observe the iterates of an ordinary training have the prior as its weight decay.
     fn optimizer(&self, config: &BayesianConfig<C>) -> Result<FusedAdamConfig> {
         let adam = FusedAdamConfig::new();
-        if C::USES.contains(&"prior") {
+        if !is_of_iterates::<C>() {
             return Ok(adam);
         }
         let penalty = 1.0 / config.train_len as f64;
@@ -297,6 +297,11 @@ impl<C: MethodConfig> Fit<C> {
             .with_weight_decay(Some(WeightDecayConfig::new(penalty as f32)))
             .with_decay_warm_up(warm_up))
     }
+}
+
+/// Whether the method observes the iterates of an ordinary training, and has no prior of its own.
+fn is_of_iterates<C: MethodConfig>() -> bool {
+    !C::USES.contains(&"prior")
 }
 
 /// First guesses of the noise precisions of these targets.
@@ -383,7 +388,7 @@ where
     let copies = Some(setup.copies()).filter(|&copies| copies > 1.0);
     let verdict = Verdict {
         copies,
-        is_of_iterates: !C::USES.contains(&"prior"),
+        is_of_iterates: is_of_iterates::<C>(),
         ..verdict
     };
     Ok(verdict.with_kl_gap(gap, posterior.len()))

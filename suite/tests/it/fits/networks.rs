@@ -34,10 +34,15 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Whether it reads images; the others read pulses.
+    fn is_of_images(self) -> bool {
+        matches!(self, Self::Cnn | Self::ResNet | Self::Wide | Self::Deep)
+    }
+
     pub(super) fn classes(self) -> usize {
-        match self {
-            Self::Cnn | Self::ResNet | Self::Wide | Self::Deep => Images::CLASSES,
-            Self::Transformer | Self::Lstm | Self::Lora => Pulses::CHANNELS,
+        match self.is_of_images() {
+            true => Images::CLASSES,
+            false => Pulses::CHANNELS,
         }
     }
 }
@@ -111,15 +116,14 @@ impl Rows {
     pub(super) fn new(kind: Kind, is_source: bool, seed: u64, len: usize) -> Self {
         let mut inputs = Vec::new();
         let count = kind.classes();
-        let is_image = count == Images::CLASSES;
         let classes: Vec<i64> = (0..len).map(|row| (row % count) as i64).collect();
-        let dims = match is_image {
+        let dims = match kind.is_of_images() {
             true => [Images::SIDE, Images::SIDE],
             false => [Pulses::LENGTH, Pulses::CHANNELS],
         };
         for row in 0..len {
             let noise = normals(1000 * seed + row as u64, 80);
-            match is_image {
+            match kind.is_of_images() {
                 true => Images::row(row % count, &noise, &mut inputs),
                 false => Pulses::row(
                     row % count,

@@ -5,7 +5,7 @@ use burn::optim::GradientsParams;
 use super::{Staged, StagedUpdate};
 use crate::error::Result;
 use crate::methods::algorithm::Stage;
-use crate::methods::method_state::{Gradients, Learns, MethodState};
+use crate::methods::method_state::{Context, Gradients, Learns, MethodState};
 use crate::methods::proposal::{GradientPieces, Proposal, Update};
 use crate::methods::stages::StageSignal;
 
@@ -17,13 +17,18 @@ impl<S: MethodState> Staged<S> {
         gradients: GradientPieces,
         examples: usize,
     ) -> Result<Update<StagedUpdate<S::Step>>> {
-        let (context, mean) = (self.context(), self.mean());
+        let (step, mean) = (proposal.id.step + 1, self.mean());
+        let prior = &self.stages.prior_in_step(step);
+        let context = Context {
+            prior,
+            ..self.context()
+        };
         let signal = match context.stage {
             Stage::Mean => S::mean_signal,
             _ => S::scale_signal,
         };
         let signal = signal(&self.state, context, mean, proposal, gradients, examples)?;
-        self.update_of(signal, proposal.id.step + 1, examples)
+        self.update_of(signal, step, examples)
     }
 
     fn update_of(

@@ -11,7 +11,6 @@ use crate::kernels::composed::to_host;
 use crate::kernels::statistics::column_dot;
 use crate::methods::algorithm::Stage;
 use crate::methods::function_terms::FunctionTerms;
-use crate::methods::mean_stage::share_of_prior;
 use crate::methods::method_state::{Context, take_sum};
 use crate::methods::proposal::Proposal;
 use crate::methods::setup::Setup;
@@ -209,8 +208,7 @@ impl Stages {
     ) -> Result<StageUpdate> {
         let kind = match signal {
             StageSignal::Mean(gradient) => {
-                let share = share_of_prior(step, self.warm_up());
-                let alpha = self.prior().times(share).tensor(&mean.device());
+                let alpha = self.prior_in_step(step).tensor(&mean.device());
                 let total = gradient.clone().mul_scalar(setup.ess) + alpha * mean.clone();
                 let square: f64 = total.clone().square().sum().into_scalar();
                 if !square.is_finite() {
