@@ -19,7 +19,7 @@ use crate::methods::{Draw, GradientPieces, whole};
 use crate::noise::Noise;
 use crate::posterior::unshared;
 use crate::predict::{left_of_large_statistics, training_flags, with_large_statistics};
-use crate::train::own_loss::{self, Parts};
+use crate::train::own_loss::{self, Nudge, Parts};
 
 /// A model's recorded loss. The trait object hides the bound on [`ExampleLoss`], so that other code does
 /// not need it.
@@ -130,12 +130,21 @@ fn compared<M: Module + TrainStep<Input: Clone>>(
     item: &M::Input,
     found: &DrawGradients,
 ) -> Result<()> {
-    let own = || -> Result<_> {
+    let own = |draws: &[Draw]| -> Result<_> {
         let own = one_by_one(layout, model, draws, item, |_, pieces| Ok(pieces))?;
         Ok(parts(layout, model, &own.signal, &own.outside))
     };
     let found = parts(layout, model, &found.pieces, &found.outside);
-    own_loss::compare(found, &own()?, own)
+    own_loss::compare(found, &own(draws)?, |nudge| own(&nudged(draws, nudge)))
+}
+
+/// The draws with nudged weights.
+fn nudged(draws: &[Draw], nudge: Nudge) -> Vec<Draw> {
+    let nudged = draws.iter().map(|draw| Draw {
+        weights: nudge.of(&draw.weights),
+        ..draw.clone()
+    });
+    nudged.collect()
 }
 
 /// The gradients at the first draw, and those outside the layout.
@@ -241,7 +250,8 @@ impl<M: Module + TrainStep> BatchedTraining<M> {
                     } = &step.gathered;
                     parts(&self.layout, model, signal, outside)
                 };
-                let again = || Ok(of(&self.own_step(&copy(), &draws, item)?));
+                let again =
+                    |nudge| Ok(of(&self.own_step(&copy(), &nudged(&draws, nudge), item)?));
                 let recorded = parts(&self.layout, model, &found.pieces, &found.outside);
                 own_loss::compare(recorded, &of(&step), again)?;
             }

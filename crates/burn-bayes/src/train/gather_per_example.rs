@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
 use crate::methods::{Algorithm, Draw, FromExamples, Proposal, Stage};
 use crate::predict::{moves_statistics, training_flags};
-use crate::train::own_loss;
+use crate::train::own_loss::{self, Nudge};
 
 /// Per-example gradients at every proposed draw.
 impl<M, A> Gather<M, A> for ExampleGradients
@@ -261,13 +261,14 @@ fn compared<M: Module + TrainStep<Input: Clone>>(
     gather: impl FnOnce() -> Result<ExampleLosses>,
 ) -> Result<ExampleLosses> {
     let weights = &draws[0].weights;
-    let own = || own_loss::of_frozen_step(layout, model, weights.clone(), item.clone());
+    let own = |weights| own_loss::of_frozen_step(layout, model, weights, item.clone());
     // Recording updates the running statistics, so both gradients must use the updated ones.
     drop(model.valid());
-    let expected = own()?;
+    let expected = own(weights.clone())?;
     let all = gather()?;
     let mean = all.gradients.split(draws.len()).swap_remove(0).mean();
-    own_loss::compare(own_loss::inside(layout, &mean), &expected, own)?;
+    let again = |nudge: Nudge| own(nudge.of(weights));
+    own_loss::compare(own_loss::inside(layout, &mean), &expected, again)?;
     Ok(all)
 }
 
