@@ -77,6 +77,13 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
         self
     }
 
+    /// The algorithm for a model in which the scale of the parameters at these paths changes no loss, as before batch norm.
+    #[must_use]
+    fn with_scale_free(self, paths: &[String]) -> Self {
+        let _ = paths;
+        self
+    }
+
     /// Takes in the number of examples of a step.
     #[must_use]
     fn with_examples(self, examples: u64) -> Self {

@@ -132,6 +132,13 @@ impl<S: MethodState> Algorithm for Staged<S> {
         Self { stages, ..self }
     }
 
+    fn with_scale_free(self, paths: &[String]) -> Self {
+        let stages = self
+            .stages
+            .with_scale_free(&self.settings.setup.layout, paths);
+        Self { stages, ..self }
+    }
+
     fn with_examples(self, examples: u64) -> Self {
         let stages = self.stages.with_examples(examples);
         Self { stages, ..self }

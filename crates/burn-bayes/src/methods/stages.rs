@@ -29,7 +29,7 @@ use burn_bayes_eval::Bounded;
 use burn_bayes_graph::Layout;
 
 use self::adam::Adam;
-use self::entry_prior::EntryPrior;
+use self::entry_prior::{Entries, EntryPrior};
 use self::settings::SCALE_PART;
 pub(crate) use self::settings::StageSettings;
 pub use self::signal::StageSignal;
@@ -70,6 +70,8 @@ pub(crate) struct Stages {
     average: Option<Average>,
     /// Iterates in the average.
     averaged: Recorded<u64>,
+    /// Parameters whose scale changes no loss in the first stage.
+    scale_free: Recorded<Entries>,
     /// The present prior, which may have changed during the training.
     prior: Recorded<EntryPrior>,
     #[module(skip)]
@@ -103,6 +105,7 @@ impl Stages {
             scaled: count(),
             average: (settings.averaging != Averaging::None).then_some(average),
             averaged: count(),
+            scale_free: Recorded::new(Entries::none(layout), &device),
             settings: Arc::new(settings),
             length: None,
         })
@@ -137,6 +140,16 @@ impl Stages {
     pub(crate) fn with_length(self, steps: u64) -> Self {
         Self {
             length: self.length.or(Some(steps)),
+            ..self
+        }
+    }
+
+    /// In a model in which the scale of the parameters at these paths changes no loss in the first stage.
+    #[must_use]
+    pub(crate) fn with_scale_free(self, layout: &Layout, paths: &[String]) -> Self {
+        let found = Entries::of(layout, paths);
+        Self {
+            scale_free: self.scale_free.with_value(found),
             ..self
         }
     }
@@ -252,7 +265,8 @@ impl Stages {
         match self.stage() {
             Stage::Mean => {
                 let share = share_of_prior(step, self.mean_stage().warm_up());
-                self.prior().times(share)
+                let prior = self.prior.value().times(share);
+                prior.without(self.scale_free.value())
             }
             _ => self.prior().clone(),
         }

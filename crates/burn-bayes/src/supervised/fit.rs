@@ -9,7 +9,8 @@ use std::f64::consts::TAU;
 use std::io::{IsTerminal, Write, stderr};
 use std::ops::ControlFlow;
 
-use burn::module::{Module, ModuleDisplay};
+use burn::module::{Module, ModuleDisplay, ParamGroup};
+use burn::optim::ModuleOptimizer;
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::tensor::Tensor;
@@ -27,7 +28,9 @@ use crate::methods::{Algorithm, BayesianConfig, MeanStage, MethodConfig};
 use crate::noise::Noise;
 use crate::optimizer::FusedAdamConfig;
 use crate::posterior::{FactorPosterior, Posterior};
-use crate::train::{Batches, Bayesian, EpochSummary, Gather, Trainer, TrainingObserver};
+use crate::train::{
+    Batches, Bayesian, EpochSummary, Gather, Trainer, TrainingObserver, scale_free,
+};
 use crate::verdict::{FarScale, Verdict};
 
 /// Draws of the weights in a prediction of a [`Fitted`] model.
@@ -257,7 +260,8 @@ impl<C: MethodConfig> Fit<C> {
         let rates = self.rates(epochs * batches.per_epoch())?;
         config.steps = Some((epochs * batches.per_epoch()) as u64);
         let bayesian = config.try_init(model)?.with_compiled_loss();
-        let trainer = Trainer::new(bayesian, self.optimizer(&config)?.init(), rates)
+        let optimizer = self.optimizer(&config, &bayesian, &batches);
+        let trainer = Trainer::new(bayesian, optimizer, rates)
             .with_epochs(epochs)
             .with_seed(config.seed);
         let mut watched = Watched {
@@ -285,17 +289,42 @@ impl<C: MethodConfig> Fit<C> {
         rates.over(steps).try_init()
     }
 
-    /// Methods that observe the iterates of an ordinary training have the prior as its weight decay.
-    fn optimizer(&self, config: &BayesianConfig<C>) -> Result<FusedAdamConfig> {
+    /// Methods that observe the iterates of an ordinary training have the prior as its weight decay, but for weights whose
+    /// scale changes nothing.
+    fn optimizer<M, X, Y>(
+        &self,
+        config: &BayesianConfig<C>,
+        bayesian: &Bayesian<Supervised<M, X, Y>, C::Algorithm>,
+        batches: &Shuffled<'_, (X, Y)>,
+    ) -> ModuleOptimizer
+    where
+        M: Module + ModuleDisplay + 'static,
+        X: Inputs,
+        Y: Targets,
+    {
         let adam = FusedAdamConfig::new();
         if !is_of_iterates::<C>() {
-            return Ok(adam);
+            return adam.init();
         }
         let penalty = 1.0 / config.train_len as f64;
         let warm_up = MeanStage::default_warm_up(config.steps.unwrap_or_default());
-        Ok(adam
+        let decaying = adam
+            .clone()
             .with_weight_decay(Some(WeightDecayConfig::new(penalty as f32)))
-            .with_decay_warm_up(warm_up))
+            .with_decay_warm_up(warm_up);
+        let optimizer = decaying.init();
+        let first = batches.epoch(0, 0).next();
+        let first = first.filter(|_| bayesian.moves_statistics());
+        let paths = first.map_or(Vec::new(), |batch| scale_free(bayesian.template(), batch));
+        // An empty group would be all parameters.
+        match paths.is_empty() {
+            true => optimizer,
+            false => {
+                let paths = paths.iter().map(|path| format!("model.{path}"));
+                let group = ParamGroup::from_paths(paths.collect());
+                optimizer.with_group(group, adam.build(), None)
+            }
+        }
     }
 }
 

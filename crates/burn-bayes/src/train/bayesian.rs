@@ -4,7 +4,7 @@ mod steps;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param, ParamGroup};
 use burn::optim::{GradAdaptor, GradientsParams};
@@ -82,6 +82,9 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     /// Whether all trained parameters of the model are in the layout.
     #[module(skip)]
     is_everything: bool,
+    /// The parameters before batch norm, once the first step has found them.
+    #[module(skip)]
+    scale_free: Arc<OnceLock<Vec<String>>>,
     #[module(skip)]
     rows_seen: RowsSeen,
     #[module(skip)]
@@ -117,6 +120,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         Ok(Self {
             has_batch_norm: has_batch_norm(&flags),
             is_everything: is_everything(&model, &algorithm.setup().layout),
+            scale_free: Arc::default(),
             rows_seen: RowsSeen::default(),
             early_notice: Notice::default(),
             model,
@@ -327,6 +331,12 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// Whether the next step changes running statistics.
     pub(crate) fn moves_statistics(&self) -> bool {
         self.has_batch_norm && !self.has_frozen_statistics()
+    }
+
+    /// Whether the next step looks for parameters whose scale changes no loss in the first stage.
+    pub(crate) fn seeks_scale_free(&self) -> bool {
+        let is_first = self.clock.step() == 0 && self.algorithm.stage() == Stage::Mean;
+        is_first && self.has_batch_norm && self.scale_free.get().is_none()
     }
 
     /// Whether the next step uses running statistics as they are.

@@ -136,7 +136,8 @@ where
     {
         // The checks of a model with batch norm are a part of its step.
         let is_due = !steps.has_batch_norm() && self.self_check().is_step_due();
-        let is_needed = is_due || steps.has_batch_norm() != self.moves_statistics();
+        let is_needed =
+            is_due || self.seeks_scale_free() || steps.has_batch_norm() != self.moves_statistics();
         if is_needed {
             steps.own_step();
         }

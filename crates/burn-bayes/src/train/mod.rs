@@ -28,6 +28,7 @@ mod parts;
 mod post_hoc;
 mod prior_terms;
 mod running_statistics;
+mod scale_free;
 mod self_check;
 mod staging;
 mod step_template;
@@ -46,6 +47,7 @@ pub use gather::Gather;
 pub use parts::VifaPart;
 pub use post_hoc::PostHoc;
 pub use prior_terms::PriorTerms;
+pub(crate) use scale_free::scale_free;
 pub use staging::{RateSchedule, StagedLearningRate};
 pub use trainer::{
     BatchLoss, Batches, Checkpoint, CheckpointTime, EpochSummary, Trainer, TrainerModel,

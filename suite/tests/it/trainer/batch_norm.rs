@@ -4,6 +4,8 @@ use burn::module::ParamGroup;
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::{BatchNorm, BatchNormConfig};
 use burn::tensor::activation::relu;
+use burn_bayes::methods::MeanStage;
+use burn_bayes::{FusedAdamConfig, Prior};
 
 use super::compiled::{Uncompiled, is_compiled};
 use super::*;
@@ -260,4 +262,30 @@ fn a_step_that_changes_other_running_statistics_stays_the_model_s_own() {
     };
     let steps = (EPOCHS * PER_EPOCH) as u64;
     are_own("another layer", SIZES, 1 + steps, model);
+}
+
+/// A strong prior takes weights to zero in the first stage, but not those whose scale changes no loss.
+#[test]
+fn the_prior_of_the_first_stage_leaves_weights_before_batch_norm() {
+    let rows = SIZES.iter().sum();
+    let config = BayesianConfig::new(rows, VifaConfig::new())
+        .with_prior(Prior::isotropic(1e6))
+        .with_mean_stage(MeanStage::Steps(10_000));
+    let before = normed(1);
+    let model = config.init(before.clone());
+    let trainer = Trainer::new(model, FusedAdamConfig::new().init(), 0.01).with_epochs(200);
+    let trainer = trainer.without_verdict().without_row_check();
+    let run = trainer.run(&Uneven(SIZES), &mut Unobserved).unwrap();
+    let after = run.trainer.model().mean_model().unwrap();
+    let norm = |layer: &Linear| {
+        let weights = layer.weight.val().without_autodiff();
+        weights.square().sum().into_scalar::<f32>().sqrt()
+    };
+    let kept = |one: &Linear, other: &Linear| norm(other) / norm(one);
+    let (first, last) = (
+        kept(&before.first, &after.first),
+        kept(&before.last, &after.last),
+    );
+    assert!(first > 0.5, "{first}");
+    assert!(last < 0.01, "{last}");
 }

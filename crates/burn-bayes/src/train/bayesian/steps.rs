@@ -10,6 +10,7 @@ use super::super::deferred_step::Deferred;
 use super::super::draws::Outside;
 use super::super::gather::{Gather, stopped};
 use super::super::own_decay::decayed;
+use super::super::scale_free::scale_free;
 use super::Bayesian;
 use crate::error::Error;
 use crate::likelihood::MixDraws;
@@ -38,6 +39,11 @@ where
         self.validation_check.end();
         if let Err(error) = self.self_check.optimize(&self.model) {
             return stopped(self, item, error);
+        }
+        if self.seeks_scale_free() {
+            let found = scale_free(&self.model, item.clone());
+            // Another replica may have been faster.
+            let _ = self.scale_free.set(found);
         }
         let output = A::Signal::step(self, item);
         self.self_check.likelihood(&output.item);
@@ -218,6 +224,10 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         });
         let model = model.or(still).expect("one of the two has it");
         let examples = self.clock.examples();
+        let algorithm = match self.scale_free.get() {
+            Some(found) if self.clock.step() == 0 => algorithm.with_scale_free(found),
+            _ => algorithm,
+        };
         let algorithm = algorithm.with_examples(examples);
         let clock = self.clock.after_step(is_rejected);
         let algorithm = S::after_step(algorithm, &model, clock.step());
