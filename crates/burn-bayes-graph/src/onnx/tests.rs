@@ -63,6 +63,10 @@ fn checked(file: Model) -> Graph {
     let given = graph.input.iter().map(|input| input.name.clone());
     let values = graph.initializer.iter().map(|tensor| tensor.name.clone());
     let mut known: BTreeSet<String> = given.chain(values).collect();
+    for tensor in &graph.initializer {
+        let mut operands = graph.node.iter().flat_map(|node| &node.input);
+        assert!(operands.any(|name| *name == tensor.name), "{}", tensor.name);
+    }
     for node in &graph.node {
         assert!(
             node.input.iter().all(|name| known.contains(name)),

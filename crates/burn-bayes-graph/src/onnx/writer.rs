@@ -155,11 +155,17 @@ impl GraphWriter {
         name.expect("there are more numbers than names")
     }
 
-    /// The finished graph.
+    /// The finished graph, without constants that no node reads.
     pub(super) fn into_graph(self) -> Graph {
+        let Self { mut graph, .. } = self;
+        let operands = graph.node.iter().flat_map(|node| &node.input);
+        let read: BTreeSet<&String> = operands.collect();
+        graph
+            .initializer
+            .retain(|tensor| read.contains(&tensor.name));
         Graph {
             name: "model".into(),
-            ..self.graph
+            ..graph
         }
     }
 }
