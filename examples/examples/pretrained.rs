@@ -10,59 +10,20 @@ use std::error::Error;
 use std::path::Path;
 
 use burn::module::Module;
-use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::nn::pool::{AvgPool2d, AvgPool2dConfig};
-use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
+use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams};
-use burn::tensor::activation::{relu, softmax};
+use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Int, Tensor};
+use burn_bayes::graph::{self, OnnxModel};
+use burn_bayes::laplace::{Laplace, Linearized, Structure};
 use burn_bayes::prelude::*;
-use burn_bayes_examples::{Arguments, ClassBatch, ClassRow, ClassScores, Glyphs, is_smoke};
+use burn_bayes_examples::{
+    Arguments, ClassBatch, ClassRow, ClassScores, DigitNet, Glyphs, LogitVariances, is_smoke,
+};
 use burn_store::{BurnToPyTorchAdapter, ModuleSnapshot, PyTorchToBurnAdapter, SafetensorsStore};
 
 const LEARNING_RATE: f64 = 5e-3;
-
-// ANCHOR: model
-/// The fields have the names of the layers in PyTorch.
-#[derive(Module, Debug)]
-struct Net {
-    conv1: Conv2d,
-    bn1: BatchNorm,
-    pool: AvgPool2d,
-    conv2: Conv2d,
-    bn2: BatchNorm,
-    fc: Linear,
-}
-
-impl Net {
-    const FEATURES: usize = 16 * 3 * 2;
-
-    fn new(classes: usize, device: &Device) -> Self {
-        Self {
-            conv1: Conv2dConfig::new([1, 8], [3, 3]).init(device),
-            bn1: BatchNormConfig::new(8).init(device),
-            pool: AvgPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
-            conv2: Conv2dConfig::new([8, 16], [2, 2]).init(device),
-            bn2: BatchNormConfig::new(16).init(device),
-            fc: LinearConfig::new(Self::FEATURES, classes).init(device),
-        }
-    }
-
-    /// What the last layer sees.
-    fn features(&self, pixels: Tensor<2>) -> Tensor<2> {
-        let ([rows, _], [height, width]) = (pixels.dims(), Glyphs::SHAPE);
-        let images = pixels.reshape([rows, 1, height, width]);
-        let hidden = relu(self.bn1.forward(self.conv1.forward(images)));
-        let hidden = self.conv2.forward(self.pool.forward(hidden));
-        relu(self.bn2.forward(hidden)).flatten(1, 3)
-    }
-
-    fn forward(&self, pixels: Tensor<2>) -> Tensor<2> {
-        self.fc.forward(self.features(pixels))
-    }
-}
-// ANCHOR_END: model
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = Arguments::read(&["out"])?.output_folder("pretrained")?;
@@ -73,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let elsewhere = trained_elsewhere(&file, &device)?;
 
     // ANCHOR: load
-    let mut net = Net::new(Glyphs::CLASSES, &device);
+    let mut net = DigitNet::new(Glyphs::CLASSES, &device);
     let mut source = SafetensorsStore::from_file(&file)
         .with_key_remapping(r"^module\.", "")
         .with_from_adapter(PyTorchToBurnAdapter);
@@ -86,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // ANCHOR_END: load
     let [_, _, pictures] = Glyphs::sets(0);
     let pictures = ClassBatch::new(&pictures, &device).inputs;
-    let difference = |one: &Net, other: &Net| {
+    let difference = |one: &DigitNet, other: &DigitNet| {
         let [one, other] = [one, other].map(|net| net.forward(pictures.clone()));
         (one - other).abs().max().into_scalar::<f32>()
     };
@@ -94,15 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: task
     // A new question about noisier digits, with few answers: does it have a loop?
-    let question = |seed, count| {
-        let rows = Glyphs { noise: 0.6, seed }.rows(count).into_iter();
-        let has_loop = |digit| usize::from([0, 6, 8, 9].contains(&digit));
-        let rows = rows.map(|row| ClassRow {
-            class: has_loop(row.class),
-            ..row
-        });
-        rows.collect::<Vec<_>>()
-    };
+    let question = |seed, count| Glyphs { noise: 0.6, seed }.with_loops(count);
     let (few, test) = (question(11, 80), question(12, 2000));
     let of_features = |rows: &[ClassRow]| {
         let batch = ClassBatch::new(rows, &device);
@@ -111,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // ANCHOR_END: task
 
     // ANCHOR: fit
-    let head = LinearConfig::new(Net::FEATURES, 2).init(&device);
+    let head = LinearConfig::new(DigitNet::FEATURES, 2).init(&device);
     let model = Supervised::new(head.clone(), Linear::forward, Likelihood::Categorical);
     let auto = match is_smoke() {
         true => Auto::new().with_budget(Some(0.01)),
@@ -133,11 +86,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: export
     for draw in 0..10 {
-        let head = fitted.predictor().drawn_model(draw)?.network().clone();
-        let net = Net {
-            fc: head,
-            ..net.clone()
-        };
+        let mut net = net.clone();
+        net.fc = fitted.predictor().drawn_model(draw)?.network().clone();
         let mut file = SafetensorsStore::from_file(folder.join(format!("draw-{draw}.safetensors")))
             .with_to_adapter(BurnToPyTorchAdapter)
             .overwrite(true);
@@ -156,25 +106,52 @@ fn main() -> Result<(), Box<dyn Error>> {
     predictor.save_onnx(file, &pictures, 100, likelihood, whole)?;
     // ANCHOR_END: onnx
 
-    let mut first = Net::new(2, &device);
+    // ANCHOR: closed
+    // The Laplace approximation of the layer that was trained as usual.
+    let model = Supervised::new(plain, Linear::forward, Likelihood::Categorical);
+    let laplace = Laplace::new(few.len()).with_structure(Structure::Full);
+    let posterior = laplace
+        .gauss_newton(&model, [of_features(&few)])?
+        .posterior()?;
+    let variances = LogitVariances::new(&posterior.to_dense()?, 2, &device);
+    let logits = |model: &Supervised<_, Tensor<2>, Tensor<1, Int>>, pixels: Tensor<2>| {
+        let features = net.valid().to_device(&pixels.device()).features(pixels);
+        let variances = variances.at(&features);
+        Tensor::cat(vec![model.forward(features), variances], 1)
+    };
+    let (layout, mean) = (posterior.layout().clone(), |_| {
+        Ok::<_, graph::Error>(model.clone())
+    });
+    let part = |of: usize| move |found: Tensor<3>| found.squeeze_dim::<2>(0).narrow(1, 2 * of, 2);
+    let closed = OnnxModel::of_draws(1, mean, layout, &pictures, logits)?
+        .with_output("mean", part(0))?
+        .with_output("variance", part(1))?
+        .into_bytes(&[])?;
+    std::fs::write(folder.join("closed.onnx"), closed)?;
+    // ANCHOR_END: closed
+    let features = net.features(pictures.clone());
+    let expected = Linearized::new(model, posterior)?
+        .outputs(&features)?
+        .variance;
+    let difference_of = (variances.at(&features) / expected - 1.0).abs().max();
+    assert!(difference_of.into_scalar::<f32>() < 1e-3);
+
+    let mut first = DigitNet::new(2, &device);
     first.load_from(
         &mut SafetensorsStore::from_file(folder.join("draw-0.safetensors"))
             .with_from_adapter(PyTorchToBurnAdapter),
     )?;
-    let drawn = Net {
-        fc: fitted.predictor().drawn_model(0)?.network().clone(),
-        ..net
-    };
-    assert!(difference(&first, &drawn) < 1e-5);
+    net.fc = fitted.predictor().drawn_model(0)?.network().clone();
+    assert!(difference(&first, &net) < 1e-5);
     println!("\nten draws and an ONNX file are in {}", folder.display());
     Ok(())
 }
 
 /// Stands for the program in PyTorch: a plain network for all ten digits, in a file as PyTorch writes it.
-fn trained_elsewhere(file: &Path, device: &Device) -> Result<Net, Box<dyn Error>> {
+fn trained_elsewhere(file: &Path, device: &Device) -> Result<DigitNet, Box<dyn Error>> {
     let [rows, _, _] = Glyphs::sets(0);
     let training_device = device.clone().autodiff();
-    let mut net = Net::new(Glyphs::CLASSES, &training_device);
+    let mut net = DigitNet::new(Glyphs::CLASSES, &training_device);
     let mut optimizer = AdamConfig::new().init();
     for _ in 0..if is_smoke() { 1 } else { 10 } {
         for rows in rows.chunks(50) {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release --example resnet
-//! cargo run --release --example resnet -- --weights resnet18.safetensors
+//! cargo run --release --example resnet -- --weights resnet18.pth
 //! ```
 //!
 //! Without a file, the program trains a narrow network for letters and writes it as PyTorch would.
@@ -23,7 +23,9 @@ use burn_bayes::prelude::*;
 use burn_bayes_examples::{
     Arguments, ClassRow, ClassScores, PictureKind, Pictures, ResNet, is_smoke, picture_batch,
 };
-use burn_store::{BurnToPyTorchAdapter, ModuleSnapshot, PyTorchToBurnAdapter, SafetensorsStore};
+use burn_store::{
+    BurnToPyTorchAdapter, ModuleSnapshot, PyTorchToBurnAdapter, PytorchStore, SafetensorsStore,
+};
 
 /// The channels of the network that the program trains itself; torchvision's has four times as many.
 const NARROW: usize = 16;
@@ -41,12 +43,21 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // ANCHOR: load
     let mut net = ResNet::new(width, Pictures::CLASSES, &device);
-    let mut source = SafetensorsStore::from_file(&file)
-        // All but the last layer, which is for other classes.
-        .with_predicate(|path, _| !path.starts_with("fc."))
-        .with_from_adapter(PyTorchToBurnAdapter)
-        .allow_partial(true);
-    let found = net.load_from(&mut source)?;
+    // All but the last layer, which is for other classes.
+    let is_wanted = |path: &str, _: &str| !path.starts_with("fc.");
+    let found = match file.extension().is_some_and(|end| end == "pth") {
+        true => net.load_from(
+            &mut PytorchStore::from_file(&file)
+                .with_predicate(is_wanted)
+                .allow_partial(true),
+        )?,
+        false => net.load_from(
+            &mut SafetensorsStore::from_file(&file)
+                .with_predicate(is_wanted)
+                .with_from_adapter(PyTorchToBurnAdapter)
+                .allow_partial(true),
+        )?,
+    };
     assert_eq!(found.skipped.len(), 2, "{found}");
     // ANCHOR_END: load
     println!("{} tensors from {}", found.applied.len(), file.display());
@@ -104,10 +115,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (fitted, verdict) = vifa.run(model.clone(), (images.clone(), classes.clone()))?;
     // ANCHOR_END: all
     table.add("all layers, VIFA", &fitted, &test_images, &verdict)?;
-    // Weights before batch norm shrink under the prior until steps of the default size, 0.01, destroy the fit.
-    let swag = Fit::new(SwagConfig::new())
-        .with_epochs(epochs)
-        .with_learning_rate(0.003);
+    let swag = Fit::new(SwagConfig::new()).with_epochs(epochs);
     let (fitted, verdict) = swag.run(model, (images, classes))?;
     table.add("all layers, SWAG", &fitted, &test_images, &verdict)?;
     println!("\nthe files are in {}", folder.display());

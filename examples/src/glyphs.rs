@@ -84,6 +84,17 @@ impl Glyphs {
         (0..count as u64).map(|index| self.row(index)).collect()
     }
 
+    /// The first `count` rows of the set with another question: does the digit have a loop?
+    pub fn with_loops(self, count: usize) -> Vec<ClassRow> {
+        let has_loop = |digit| usize::from([0, 6, 8, 9].contains(&digit));
+        let rows = self.rows(count).into_iter();
+        let rows = rows.map(|row| ClassRow {
+            class: has_loop(row.class),
+            ..row
+        });
+        rows.collect()
+    }
+
     fn row(self, index: u64) -> ClassRow {
         let noise = Noise::new(self.seed).fold(index);
         let pick = |purpose: u64, choices: usize| {

@@ -1,8 +1,13 @@
 //! Shared code of the example programs: models, generated data, settings and plain output.
 
 mod batches;
+#[allow(missing_docs, clippy::all, reason = "written by onnx2burn")]
+#[path = "../data/digit_features.rs"]
+pub mod digit_features;
+mod digit_net;
 mod glyphs;
 mod image_net;
+mod logit_variances;
 mod models;
 mod picture_net;
 mod picture_sheet;
@@ -17,8 +22,10 @@ mod settings;
 mod shapes;
 
 pub use batches::{ClassBatch, ClassBatcher, ClassRow, RealBatch, ToBatch, class_loader};
+pub use digit_net::DigitNet;
 pub use glyphs::Glyphs;
 pub use image_net::{Cnn, ImageBatch, ImageBatcher};
+pub use logit_variances::LogitVariances;
 pub use models::{Activation, Classifier, LinearRegressor, LogisticRegressor, Regressor};
 pub use picture_net::PictureNet;
 pub use picture_sheet::picture_sheet;

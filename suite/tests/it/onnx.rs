@@ -23,7 +23,7 @@ mod needs_python {
     };
     use burn::tensor::activation::{leaky_relu, log_softmax, relu, sigmoid, softplus};
     use burn::tensor::{Device, Int, Tensor, TensorData};
-    use burn_bayes::graph::Layout;
+    use burn_bayes::graph::{Layout, OnnxModel};
     use burn_bayes::likelihood::{Likelihood, Prediction};
     use burn_bayes::posterior::{Mixture, PointPosterior, Posterior};
     use burn_bayes::{Auto, FactorPosterior, Fit, Noise, Predictor, Supervised};
@@ -397,6 +397,84 @@ mod needs_python {
             let hidden = hidden + self.attention.forward(attended).context;
             let last = hidden.narrow(1, len - 1, 1).squeeze_dim::<2>(1);
             log_softmax(self.last.forward(last), 1)
+        }
+    }
+
+    /// The mean and the variance of the outputs of a last layer, without draws.
+    #[test]
+    fn a_last_layer_in_closed_form() {
+        const FEATURES: usize = 3;
+        const OUTPUTS: usize = 2;
+        const WEIGHTS: usize = (FEATURES + 1) * OUTPUTS;
+        let first = LinearConfig::new(4, FEATURES).init(&device());
+        let last = LinearConfig::new(FEATURES, OUTPUTS).init(&device());
+        let posterior = gaussian(&last, &ParamGroup::all());
+        let dense = posterior.to_dense().unwrap();
+        let covariance = dense.covariance().as_slice();
+        // Weight i of an output, and its bias as number `FEATURES`.
+        let at = |output: usize, i: usize, j: usize| {
+            covariance[(i * OUTPUTS + output) * WEIGHTS + j * OUTPUTS + output]
+        };
+        let constant = |columns: usize, value: &dyn Fn(usize) -> f64| {
+            let values: Vec<f32> = (0..FEATURES).map(|i| value(i) as f32).collect();
+            Tensor::<1>::from_floats(&*values, &device()).reshape([FEATURES / columns, columns])
+        };
+        let parts = [0, 1].map(|output| {
+            let rows = (0..FEATURES).map(|i| constant(FEATURES, &|j| at(output, i, j)));
+            let quadratic = Tensor::cat(rows.collect(), 0);
+            let linear = constant(1, &|i| 2.0 * at(output, i, FEATURES));
+            (quadratic, linear, at(output, FEATURES, FEATURES))
+        });
+        let features = |inputs: Tensor<2>| {
+            // Recordings have a device of their own.
+            let first = first.clone().to_device(&inputs.device());
+            relu(first.forward(inputs))
+        };
+        let forward = |last: &Linear, inputs: Tensor<2>| {
+            let features = features(inputs);
+            let variances = parts.each_ref().map(|(quadratic, linear, constant)| {
+                let [quadratic, linear] = [quadratic, linear]
+                    .map(|part: &Tensor<2>| part.clone().to_device(&features.device()));
+                let products = features.clone().matmul(quadratic) * features.clone();
+                products.sum_dim(1) + features.clone().matmul(linear) + *constant
+            });
+            let mean = last.forward(features.clone());
+            Tensor::cat(vec![mean, Tensor::cat(variances.to_vec(), 1)], 1)
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("model.onnx");
+        let inputs = |rows: usize| {
+            let values = normals(3, 4 * rows);
+            Tensor::<1>::from_floats(&*values, &device()).reshape([rows, 4])
+        };
+        let mean = |_| Ok::<_, burn_bayes::graph::Error>(last.clone());
+        let layout = posterior.layout().clone();
+        let part = |first: usize| {
+            move |found: Tensor<3>| found.squeeze_dim::<2>(0).narrow(1, first, OUTPUTS)
+        };
+        let model = OnnxModel::of_draws(1, mean, layout, &inputs(2), forward).unwrap();
+        let model = model.with_output("mean", part(0)).unwrap();
+        let model = model.with_output("variance", part(OUTPUTS)).unwrap();
+        std::fs::write(&file, model.into_bytes(&[]).unwrap()).unwrap();
+        let batches = ROWS.map(|rows| json!({"input": floats(&inputs(rows))}));
+        for (found, rows) in evaluated(&file, batches.to_vec()).iter().zip(ROWS) {
+            let features = features(inputs(rows));
+            assert_output(found, "mean", &last.forward(features.clone()));
+            let expected = values(&features);
+            let expected = expected.chunks(FEATURES).flat_map(|features| {
+                [0, 1].map(|output| {
+                    let of = |i: usize| features.get(i).copied().unwrap_or(1.0);
+                    let pairs = (0..=FEATURES).flat_map(|i| (0..=FEATURES).map(move |j| (i, j)));
+                    let terms = pairs.map(|(i, j)| of(i) * at(output, i, j) * of(j));
+                    terms.sum::<f64>() as f32
+                })
+            });
+            let expected = TensorData::new(expected.collect::<Vec<_>>(), [rows, OUTPUTS]);
+            assert_output(
+                found,
+                "variance",
+                &Tensor::<2>::from_data(expected, &device()),
+            );
         }
     }
 
