@@ -4,48 +4,40 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::posterior::DenseGaussian;
 
 // ANCHOR: variances
-/// The variances of the outputs of a linear layer whose weights have a Gaussian distribution: functions of its inputs φ,
-/// φᵀAφ + bᵀφ + c.
+/// The variances of the outputs of a linear layer whose weights have a Gaussian distribution: φᵀΣφ, where the last of the
+/// inputs φ is 1 for the bias.
 #[derive(Debug)]
 pub struct LogitVariances {
-    quadratic: Vec<Tensor<2>>,
-    linear: Tensor<2>,
-    constant: Tensor<2>,
+    /// Σ of every output.
+    covariances: Vec<Tensor<2>>,
 }
 
 impl LogitVariances {
     /// For a layer with this number of outputs, and a bias.
     pub fn new(weights: &DenseGaussian, outputs: usize, device: &Device) -> Self {
-        let len = weights.dimension();
-        let inputs = len / outputs - 1;
-        let covariance = weights.covariance().as_slice();
-        // Weight i of an output, and its bias as number `inputs`.
-        let at = |output: usize, i: usize, j: usize| {
-            covariance[(i * outputs + output) * len + j * outputs + output] as f32
-        };
-        let tensor = |rows: usize, columns: usize, value: &dyn Fn(usize, usize) -> f32| {
-            let values = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
-            let values: Vec<f32> = values.map(|(row, column)| value(row, column)).collect();
-            Tensor::<2>::from_data(TensorData::new(values, [rows, columns]), device)
+        let inputs = weights.dimension() / outputs;
+        let covariance = weights.covariance().as_slice().iter();
+        let covariance: Vec<f32> = covariance.map(|&value| value as f32).collect();
+        let shape = [inputs, outputs, inputs, outputs];
+        let covariance = Tensor::<4>::from_data(TensorData::new(covariance, shape), device);
+        let of_output = |output: usize| {
+            let block = covariance.clone().narrow(1, output, 1);
+            block.narrow(3, output, 1).reshape([inputs, inputs])
         };
         Self {
-            quadratic: (0..outputs)
-                .map(|output| tensor(inputs, inputs, &|i, j| at(output, i, j)))
-                .collect(),
-            linear: tensor(inputs, outputs, &|i, output| 2.0 * at(output, i, inputs)),
-            constant: tensor(1, outputs, &|_, output| at(output, inputs, inputs)),
+            covariances: (0..outputs).map(of_output).collect(),
         }
     }
 
     /// The variances at inputs `[rows, inputs]`, `[rows, outputs]`.
     pub fn at(&self, inputs: &Tensor<2>) -> Tensor<2> {
-        let here = |tensor: &Tensor<2>| tensor.clone().to_device(&inputs.device());
-        let quadratic = self.quadratic.iter().map(|quadratic| {
-            let products = inputs.clone().matmul(here(quadratic)) * inputs.clone();
-            products.sum_dim(1)
-        });
-        let quadratic = Tensor::cat(quadratic.collect(), 1);
-        quadratic + inputs.clone().matmul(here(&self.linear)) + here(&self.constant)
+        let one = inputs.clone().narrow(1, 0, 1) * 0.0 + 1.0;
+        let inputs = Tensor::cat(vec![inputs.clone(), one], 1);
+        let of_output = |covariance: &Tensor<2>| {
+            let covariance = covariance.clone().to_device(&inputs.device());
+            (inputs.clone().matmul(covariance) * inputs.clone()).sum_dim(1)
+        };
+        Tensor::cat(self.covariances.iter().map(of_output).collect(), 1)
     }
 }
 // ANCHOR_END: variances
