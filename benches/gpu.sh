@@ -11,10 +11,10 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 build() {
-    local features=burn-bayes/cuda,burn-bayes/train,burn/autotune
+    local features=burn-bayes-suite/cuda,burn/autotune
     mkdir -p "$1"
     cd "$root"
-    cargo test --no-run -p burn-bayes --test it --features "$features" --message-format json |
+    cargo test --no-run -p burn-bayes-suite --test it --features "$features" --message-format json |
         grep -o '"executable":"[^"]*/it-[^"]*"' | tail -1 | cut -d'"' -f4 | xargs -I{} cp {} "$1/it"
     # The development profile is optimised; the other features compile Burn once more.
     cargo build -p burn-bayes-benches --features cuda --bin launches --message-format json |

@@ -209,8 +209,9 @@ class Network:
                 logarithms = np.full_like(means, -math.log(self.noise_precisions[place]))
             logits = outputs[..., 2 * count * len(targets) :]
             shares = _softmax(np.concatenate([logits, np.zeros_like(means[..., :1])], axis=2))
-            largest = 1e15 if (scale["centre"], scale["spread"]) == (0.0, 1.0) else 10.0 * scale["spread"]
-            deviations = np.minimum(scale["spread"] * np.exp(0.5 * logarithms), largest)
+            kept = (scale["centre"], scale["spread"]) == (0.0, 1.0)
+            smallest, largest = (1e-15, 1e15) if kept else (1e-7 * scale["spread"], 10.0 * scale["spread"])
+            deviations = np.clip(scale["spread"] * np.exp(0.5 * logarithms), smallest, largest)
             means = scale["centre"] + scale["spread"] * means
             if scale.get("is_logarithmic"):  # which networks extrapolate without an end
                 means, deviations = np.minimum(means, 200.0), np.minimum(deviations, 4.0)

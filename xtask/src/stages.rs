@@ -69,6 +69,12 @@ pub(crate) const TASKS: &[Task] = &[
         run: formats,
     },
     Task {
+        name: "machines",
+        flags: &[],
+        about: "training on devices of other processes: a package of its own, which compiles Burn once more",
+        run: machines,
+    },
+    Task {
         name: "miri",
         flags: &[],
         about: "the kernels with pointers under Miri: is anything undefined? (a nightly toolchain with miri)",
@@ -403,6 +409,21 @@ fn formats(request: &Request) -> Outcome {
         .divided(&["--skip", "needs_data::"].map(String::from))
         // Optimising the decoders would take longer than the tests do.
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
+        .run()
+}
+
+/// The package of training on several machines, with its own lock file: what it depends on is in nothing that is published.
+fn machines(request: &Request) -> Outcome {
+    let folder = workspace::target_folder(&request.root)?;
+    let folder = format!("{}-machines", folder.display());
+    let package = ["--manifest-path", "several-machines/Cargo.toml"];
+    cargo(&request.root, &["fmt", "--check"])
+        .arguments(&package)
+        .run()?;
+    cargo(&request.root, &["test", "--locked"])
+        .arguments(&package)
+        .arguments(&["--target-dir", &folder])
+        .divided(&request.rest)
         .run()
 }
 

@@ -50,7 +50,7 @@ use burn::module::{Module, ModuleDisplay};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::algebra::{Cholesky, SquareMatrix};
-use burn_bayes::graph::{ExampleGradients, Layout};
+use burn_bayes::graph::{ExampleGradients, Layout, module_device};
 use burn_bayes::kernels::to_host;
 use burn_bayes::laplace::{ModelOutputs, OutputGradients, not_finite};
 use burn_bayes::methods::{Algorithm, Draw, FunctionPriorUse, FunctionTerms, Proposal};
@@ -318,7 +318,7 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
     /// Fails if the model has no outputs at the points.
     fn check(&self, model: &M, features: &dyn Fn(Tensor<2>) -> M::Features) -> Result<()> {
         let points = self.prior.points.draw(self.prior.count, self.noise)?;
-        let device = model.devices().into_iter().next().unwrap_or_default();
+        let device = module_device(model);
         let inputs = tensor(
             points.as_slice(),
             [points.len(), points.width()],

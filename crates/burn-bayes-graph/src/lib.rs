@@ -60,7 +60,7 @@ pub use layout::{Layout, LayoutEntry};
 pub use module_path::ModulePath;
 pub use onnx::OnnxModel;
 #[doc(hidden)]
-pub use parameters::StatisticPlace;
+pub use parameters::{StatisticPlace, module_device};
 pub use template::Template;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::layout::Layout;
 use crate::module_path::ModulePath;
 use burn::backend::DispatchTensor;
 use burn::module::{Flag, Module, ModuleVisitor, Param, ParamId};
-use burn::tensor::{Bool, Int, Tensor};
+use burn::tensor::{Bool, Device, Int, Tensor};
 
 /// A tensor of a module.
 #[derive(Clone, Debug)]
@@ -34,6 +34,11 @@ impl ModuleTensor {
             value,
         }
     }
+}
+
+/// The device of the first parameter of a module, and the default one if it has none.
+pub fn module_device<M: Module>(module: &M) -> Device {
+    module.devices().into_iter().next().unwrap_or_default()
 }
 
 /// Every tensor of `module`: parameters of every element type, and running statistics. The values have no

@@ -16,7 +16,7 @@ use burn::module::{
 };
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
-use burn_bayes_graph::ExampleBatch;
+use burn_bayes_graph::{ExampleBatch, module_device};
 
 pub use self::auto::Auto;
 pub use self::fit::Fit;
@@ -103,10 +103,9 @@ impl<M, X, Y> Supervised<M, X, Y> {
     where
         M: Module,
     {
-        let device = self.network.devices().into_iter().next();
         let count = log_variances.len();
         let values = TensorData::new(log_variances, [count]);
-        let values = Tensor::from_data(values, &device.unwrap_or_default());
+        let values = Tensor::from_data(values, &module_device(&self.network));
         Self {
             likelihood: Likelihood::HeteroscedasticGaussian,
             log_variance: Some(Param::from_tensor(values)),

@@ -30,6 +30,7 @@ use crate::capture::record;
 use crate::dyn_tensor::device_of;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::layout::Layout;
+use crate::parameters::module_device;
 use dims::Dim;
 use draws::Source;
 use message::{Entry, Kind, Model, OperatorSet};
@@ -185,8 +186,7 @@ impl<M: Module> OnnxModel<M> {
         function: impl Fn(Tensor<3>) -> Tensor<R>,
     ) -> Result<Self> {
         let failed = |reason: String| refused(format!("{name}: {reason}"));
-        let device = self.model.devices().into_iter().next();
-        let device = device.unwrap_or_default().inner();
+        let device = module_device(&self.model).inner();
         let record_rows = |rows| {
             let shape = [self.draws, rows, self.width];
             let outputs = Tensor::<3>::zeros(shape, &device);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes::eval::{Bounded, DrawProbabilities};
+use burn_bayes::graph::module_device;
 use burn_bayes::laplace::{Linearized, ModelOutputs};
 use burn_bayes::likelihood::Likelihood;
 use burn_bayes::posterior::{AnyPosterior, Posterior};
@@ -35,6 +36,8 @@ const LARGEST: f64 = 1e15;
 /// The same of the noise of a row, in standard deviations of the training rows' targets: the targets of all rows differ by
 /// less, and far from them the noise is only extrapolated.
 const LARGEST_NOISE: f64 = 10.0;
+/// And the smallest, below the rounding of what a network computes.
+const SMALLEST_NOISE: f64 = 1e-7;
 
 /// Maximum number of weights of networks that are kept in memory: half a GiB.
 const MOST_DRAWN: usize = 1 << 27;
@@ -288,8 +291,7 @@ impl TrainedModel {
         let outputs = self.network.likelihood().outputs(self.target.columns());
         let numbers = numbers(draws, rows.rows(), outputs)?;
         let mut outputs = Vec::with_capacity(numbers);
-        let device = self.network.devices().into_iter().next();
-        let device = device.unwrap_or_default();
+        let device = module_device(&self.network);
         let mut evaluate = |network: &Network| {
             for inputs in chunks(rows, &device) {
                 outputs.extend(network.forward(inputs).into_data().iter::<f64>());
@@ -436,11 +438,12 @@ fn rates(log_rates: impl Iterator<Item = f64>) -> Vec<f64> {
 /// The deviation of the noise in the unit of a target, from the logarithm of its variance, which a network extrapolates without
 /// an end.
 fn noise_deviation(log_variance: f64, scale: ColumnScale) -> f64 {
-    let largest = match scale == ColumnScale::KEPT {
-        true => LARGEST,
-        false => LARGEST_NOISE * scale.spread,
+    let [smallest, largest] = match scale == ColumnScale::KEPT {
+        true => [LARGEST.recip(), LARGEST],
+        false => [SMALLEST_NOISE, LARGEST_NOISE].map(|deviations| deviations * scale.spread),
     };
-    (scale.spread * (0.5 * log_variance).exp()).at_most(largest)
+    let deviation = scale.spread * (0.5 * log_variance).exp();
+    deviation.at_most(largest).at_least(smallest)
 }
 
 /// The rows as inputs of a network, some at a time.
@@ -487,6 +490,7 @@ mod tests {
         };
         assert_eq!(noise_deviation(0.0, scale), 2.0);
         assert_eq!(noise_deviation(50.0, scale), 20.0);
+        assert_eq!(noise_deviation(-2000.0, scale), 2e-7);
         assert!(noise_deviation(f64::NAN, scale).is_nan());
         assert!(noise_deviation(50.0, ColumnScale::KEPT) > 1e10);
     }

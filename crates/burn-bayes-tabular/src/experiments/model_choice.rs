@@ -106,9 +106,17 @@ impl ModelChoice {
         }
         let train = some(&rows.train, config.fit.seed);
         let some = SplitTable::of(rows.table.clone(), train, Vec::new());
-        let kept = KFold::new(FOLDS).with_seed(config.fit.seed);
-        let held_out = some.train.len() / FOLDS;
-        let folds = LEFT_OUT.div_ceil(held_out.max(1)).min(FOLDS);
+        // Fewer folds, or none, where a class has few rows, or rows have few groups or times.
+        let possible = (2..=FOLDS).rev().find_map(|count| {
+            let kept = KFold::new(count).with_seed(config.fit.seed);
+            let divisions = some.divisions(&config.data, kept);
+            divisions.is_ok().then_some((count, kept))
+        });
+        let Some((count, kept)) = possible else {
+            return Ok(None);
+        };
+        let held_out = some.train.len() / count;
+        let folds = LEFT_OUT.div_ceil(held_out.max(1)).min(count);
         let folds_of =
             |candidate: &Candidate| Fold::all(&some, &candidate.data(&config.data), kept, None);
         let all = candidates

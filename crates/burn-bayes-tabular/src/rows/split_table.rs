@@ -44,6 +44,11 @@ impl SplitTable {
         let rows = rows_to_use(&table, settings, settings.path()?)?;
         if let Some(path) = &settings.validation_file {
             let other = read_as(&table, path, settings)?;
+            if has_same_rows(&table, &other) {
+                let problem = "has the rows of the training file, which say nothing about others; give rows that were not \
+                               trained on, or leave the option out";
+                return Err(refused("validation_file", problem));
+            }
             return Ok(Self {
                 held_out: HeldOut {
                     rows: rows_to_use(&other, settings, path)?,
@@ -196,6 +201,15 @@ fn read_as(table: &Table, path: &Path, settings: &DataSettings) -> Result<Table>
     Ok(CsvReader::open(path, options)?.read_all()?)
 }
 
+/// Whether two tables have the same cells.
+fn has_same_rows(one: &Table, other: &Table) -> bool {
+    let is_same = |column: &Column| {
+        let other = other.column(column.name());
+        other.is_ok_and(|other| (0..one.rows()).all(|row| column.label(row) == other.label(row)))
+    };
+    one.rows() == other.rows() && one.columns().iter().all(is_same)
+}
+
 /// Training and validation rows: stratified by class for a classification, by whole groups, or in time.
 fn dealt(
     table: &Table,
@@ -212,16 +226,25 @@ fn dealt(
         let cure = "use more rows, another fraction with `--validation`, or 0 to hold out none";
         TabularError::Data(format!("{problem}; {cure}"))
     };
-    let of_split = |split: std::result::Result<Split, DataError>| {
-        let split = split.map_err(|error| unfit(format!("{}: {error}", path.display())))?;
+    let of_split = |split: std::result::Result<Split, DataError>, column: &Option<String>, what| {
+        let split = split.map_err(|_| {
+            let (path, name) = (path.display(), column.as_deref().unwrap_or_default());
+            unfit(format!(
+                "{path}, column `{name}`: the rows have too few different {what} to hold some out"
+            ))
+        })?;
         Ok::<_, TabularError>(vec![split.train, split.test])
     };
     let share = settings.validation;
     let parts = match (Order::of(table, settings)?, settings.task()?.into()) {
         (Order::Groups(groups), _) => {
-            of_split(grouped_partition(&selected(&groups, rows), share, seed))?
+            let split = grouped_partition(&selected(&groups, rows), share, seed);
+            of_split(split, &settings.group_by, "groups")?
         }
-        (Order::Times(times), _) => of_split(latest_partition(&selected(&times, rows), share))?,
+        (Order::Times(times), _) => {
+            let split = latest_partition(&selected(&times, rows), share);
+            of_split(split, &settings.time, "times")?
+        }
         (Order::Random, Task::Regression | Task::Counts | Task::Multilabel) => {
             partition(rows.len(), &shares, seed).map_err(|_| {
                 let (path, share) = (path.display(), settings.validation);

@@ -1,9 +1,11 @@
 //! A fit beside plain models of the same training rows.
 //!
 //! With d_r the NLL of row r under the fit minus that under a baseline, N rows, mean d̄ and sample standard
-//! deviation s, the fit is worse than the baseline if d̄ > 2 s/√N: of fits that are as good as the baseline, about one in
-//! forty is called worse. Of fewer than five rows, s is a guess, so they are not judged.
+//! deviation s, the fit is worse than the baseline if d̄ > 2 s/√N, and d̄ is above a hundredth of a nat, or of the NLL where
+//! that is below 1: of fits that are as good as the baseline, at most one in forty is called worse. Of fewer than five rows, s
+//! is a guess, so they are not judged.
 
+use burn_bayes::eval::Bounded;
 use burn_bayes_data::Targets;
 use serde::Serialize;
 
@@ -14,8 +16,8 @@ use crate::text::number;
 
 /// A fit is worse or better than a baseline by more than this many standard errors.
 const STANDARD_ERRORS: f64 = 2.0;
-/// Differences up to this fraction of the NLL are rounding.
-const ROUNDING: f64 = 1e-9;
+/// Differences up to this, in nats per row, or in units of an NLL below 1, matter to nobody.
+const NEGLIGIBLE: f64 = 0.01;
 
 /// A plain model beside a fit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -109,7 +111,7 @@ impl BaselineScores {
         })
     }
 
-    /// The difference in standard errors: 0 if it is only rounding, and infinite if it is, or is the same for all rows.
+    /// The difference in standard errors: 0 if it is negligible, and infinite if it is, or is the same for all rows.
     /// `None` if there are too few rows to judge, or the NLL of both is infinite.
     fn standard_errors(&self) -> Option<f64> {
         let error = self.standard_error?;
@@ -117,7 +119,7 @@ impl BaselineScores {
             // The loss of a row is not a number, or both are infinite.
             difference if difference.is_nan() => f64::INFINITY,
             difference if difference.is_infinite() => difference,
-            difference if difference.abs() <= ROUNDING * (1.0 + self.nll.abs()) => 0.0,
+            difference if difference.abs() <= NEGLIGIBLE * self.nll.abs().at_most(1.0) => 0.0,
             difference => difference / error,
         };
         (!ratio.is_nan()).then_some(ratio)

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::{Tensor, kind};
-use burn_bayes_graph::{ExampleBatch, TensorMapper};
+use burn_bayes_graph::{ExampleBatch, TensorMapper, module_device};
 
 use super::training_layers::{TrainingFlag, only_dropout, training_flags};
 use crate::error::{Error, Result};
@@ -85,7 +85,7 @@ impl PredictionDropout {
         index: u64,
         evaluate: impl FnOnce(&M) -> T,
     ) -> T {
-        let device = model.devices().into_iter().next().unwrap_or_default();
+        let device = module_device(model);
         let noise = self.noise.fold(index);
         noise.seed_generator(&device.inner(), || evaluate(model))
     }

@@ -4,8 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use burn::module::{Module, ParamGroup};
-use burn::tensor::{Tensor, TensorData};
-use burn_bayes_graph::{CapturedLoss, CompiledBatch, ExampleBatch, Layout, Template};
+use burn::tensor::{Device, Tensor, TensorData, kind};
+use burn_bayes_graph::{
+    CapturedLoss, CompiledBatch, ExampleBatch, Layout, Template, TensorMapper, module_device,
+};
 
 use crate::error::Result;
 use crate::prior::Prior;
@@ -52,6 +54,17 @@ pub fn some_rows(rows: usize, most: usize) -> impl Iterator<Item = usize> {
     (0..rows).step_by(rows.div_ceil(most).max(1))
 }
 
+/// A batch on a device, without autodiff.
+pub(crate) fn placed<B: ExampleBatch>(batch: B, device: &Device) -> B {
+    struct Place(Device);
+    impl TensorMapper for Place {
+        fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
+            tensor.without_autodiff().to_device(&self.0)
+        }
+    }
+    batch.map_tensors(&mut Place(device.clone().inner()))
+}
+
 /// The posterior over the weights of a model, in units of the prior's standard deviations, or of 1 where these are larger.
 ///
 /// Losses are compiled where that is possible. Otherwise a step is one pass of Burn's autodiff, with the model in inference
@@ -81,7 +94,7 @@ impl<M> ModelDensity<M>
 where
     M: Module + ExampleLoss<Input: ExampleBatch> + 'static,
 {
-    /// The posterior over the weights of `model` that `group` selects, given the batches of all rows.
+    /// The posterior over the weights of `model` that `group` selects, given the batches of all rows, on the model's device.
     ///
     /// # Errors
     ///
@@ -97,11 +110,13 @@ where
         let losses = |model: &M, batch| model.example_losses(batch);
         let losses = CapturedLoss::new(layout.clone(), losses);
         let template = Template::new(model, &layout);
+        let device = module_device(model).inner();
         let batches = batches.iter().map(|batch| {
-            let compiled = losses.compiled(&template, batch)?;
+            let batch = placed(batch.clone(), &device);
+            let compiled = losses.compiled(&template, &batch)?;
             Ok(match compiled {
                 Some(compiled) => Batch::Compiled(Arc::new(compiled)),
-                None => Batch::Direct(batch.clone()),
+                None => Batch::Direct(batch),
             })
         });
         let batches: Vec<_> = batches.collect::<Result<_>>()?;
@@ -133,6 +148,11 @@ where
             Batch::Direct(_) => None,
         });
         batches.sum()
+    }
+
+    /// Where losses are evaluated.
+    pub(super) fn device(&self) -> Device {
+        module_device(&self.model).inner()
     }
 
     /// Which weights they are.
@@ -183,8 +203,7 @@ where
                     Batch::Compiled(batch) => batch.sum(&self.weights, &mut self.gradient),
                     Batch::Direct(batch) => {
                         let weights = TensorData::new(self.weights.clone(), [self.weights.len()]);
-                        let device = self.model.devices().into_iter().next().unwrap_or_default();
-                        let weights = Tensor::from_data(weights, &device.inner());
+                        let weights = Tensor::from_data(weights, &self.device());
                         let (losses, pieces) = self.losses.direct(&self.model, weights, batch)?;
                         let pieces = Tensor::cat(pieces, 0).into_data();
                         self.gradient = pieces.iter::<f32>().collect();

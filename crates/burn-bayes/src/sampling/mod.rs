@@ -39,6 +39,7 @@ mod testing;
 #[doc(hidden)]
 pub use budget::Budget;
 pub use chain::ChainSummary;
+pub(crate) use density::placed;
 #[doc(hidden)]
 pub use density::some_rows;
 pub use density::{LogDensity, batches_of_rows};

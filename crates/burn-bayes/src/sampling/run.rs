@@ -4,8 +4,8 @@ use std::fmt;
 
 use burn::module::Module;
 use burn::tensor::Device;
-use burn_bayes_graph::ExampleBatch;
 use burn_bayes_graph::cpu::side_by_side;
+use burn_bayes_graph::{ExampleBatch, module_device};
 
 use super::chain::{Chain, Phases};
 use super::density::{LogDensity, ModelDensity};
@@ -246,7 +246,7 @@ impl SamplingConfig {
     /// Chains of the posterior over the weights of models that differ in nothing else, one at each of them, before their
     /// first step.
     ///
-    /// `batches` have all rows of the training data.
+    /// `batches` have all rows of the training data. Every chain computes on the device of its model, to which they are copied.
     ///
     /// # Errors
     ///
@@ -265,14 +265,21 @@ impl SamplingConfig {
         if batches.is_empty() {
             return Err(Error::config("batches", "has none"));
         }
-        let density = ModelDensity::new(first, &self.group, &self.prior, batches)?;
-        let starts = models.iter().map(|model| density.place_of(model));
+        let mut densities: Vec<ModelDensity<M>> = Vec::new();
+        for model in models {
+            let device = module_device(model).inner();
+            let known = densities.iter().find(|known| known.device() == device);
+            densities.push(match known {
+                Some(density) => density.clone(),
+                None => ModelDensity::new(model, &self.group, &self.prior, batches)?,
+            });
+        }
+        let starts = models.iter().map(|model| densities[0].place_of(model));
         let starts = starts.collect::<Result<Vec<_>>>()?;
-        let device = first.devices().into_iter().next().unwrap_or_default();
         Ok(Sampling {
-            state: ModelState::of(first, density.layout()),
-            device: device.inner(),
-            run: Run::new(self, vec![density; models.len()], starts)?,
+            state: ModelState::of(first, densities[0].layout()),
+            device: densities[0].device(),
+            run: Run::new(self, densities, starts)?,
         })
     }
 

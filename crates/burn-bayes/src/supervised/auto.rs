@@ -3,7 +3,7 @@
 use burn::config::Config;
 use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::train::InferenceStep;
-use burn_bayes_graph::Layout;
+use burn_bayes_graph::{Layout, module_device};
 
 use super::fit::{Fit, PREDICTION_DRAWS, ROWS_AT_ONCE, beside_data, first_precisions, shown};
 use super::fitted::Fitted;
@@ -87,7 +87,7 @@ impl Fit<Auto> {
         positive("budget", budget.unwrap_or(1.0))?;
         let model = model.train();
         let layout = Layout::new(&model, &self.config.group)?;
-        let device = model.devices().into_iter().next().unwrap_or_default();
+        let device = module_device(&model);
         let rows = Rows::new(data.clone(), &device)?;
         let (held_out, training) = self.split(&rows)?;
         let budget = Budget::new(budget);

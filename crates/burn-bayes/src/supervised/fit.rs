@@ -15,7 +15,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::tensor::Tensor;
 use burn::train::InferenceStep;
-use burn_bayes_graph::ExampleBatch;
+use burn_bayes_graph::{ExampleBatch, module_device};
 
 use super::fitted::Fitted;
 use super::rows::{Rows, Shuffled};
@@ -222,7 +222,7 @@ impl<C: MethodConfig> Fit<C> {
         X: Inputs,
         Y: Targets,
     {
-        let device = model.devices().into_iter().next().unwrap_or_default();
+        let device = module_device(&model);
         let rows = &Rows::new(data, &device)?;
         let batch_size = self.batch_size.unwrap_or(BATCH_SIZE);
         counts([

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use burn_bayes_graph::CapturedForward;
+use burn_bayes_graph::{CapturedForward, module_device};
 
 use super::fit::PREDICTION_DRAWS;
-use super::rows::placed;
 use super::{Inputs, LOG_VARIANCE, Supervised};
 use crate::error::Result;
 use crate::likelihood::{Likelihood, Prediction, Targets};
 use crate::noise::Noise;
 use crate::posterior::{AnyPosterior, Posterior};
 use crate::predict::Predictor;
+use crate::sampling::placed;
 
 /// A [`Supervised`] model and the posterior over its weights, which is of either form where none is named.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ where
         network: M,
         forward: fn(&M, X) -> Tensor<2>,
     ) -> Result<Self> {
-        let device = network.devices().into_iter().next().unwrap_or_default();
+        let device = module_device(&network);
         let posterior = P::load(path.as_ref(), &device.inner())?;
         let state = posterior.state(Noise::new(0))?;
         let likelihood = Supervised::<M, X, Y>::likelihood_of(&state)?;
@@ -122,9 +122,7 @@ where
     ///
     /// If an output is not finite.
     pub fn predict(&self, inputs: X) -> Result<Prediction> {
-        let devices = self.predictor.model().devices();
-        let device = devices.into_iter().next().unwrap_or_default();
-        let inputs = placed(inputs, &device);
+        let inputs = placed(inputs, &module_device(self.predictor.model()));
         let predictor = &self.predictor;
         let outputs = match predictor.captured_outputs(&self.forward, &inputs, self.draws)? {
             Some(outputs) => outputs,

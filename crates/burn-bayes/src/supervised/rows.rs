@@ -88,17 +88,6 @@ impl<B: ExampleBatch> Batches for Shuffled<'_, B> {
     }
 }
 
-/// Inputs on the device of a model for inference.
-pub(super) fn placed<B: ExampleBatch>(batch: B, device: &Device) -> B {
-    struct Place(Device);
-    impl TensorMapper for Place {
-        fn map<const R: usize, K: kind::Autodiff>(&mut self, tensor: Tensor<R, K>) -> Tensor<R, K> {
-            tensor.without_autodiff().to_device(&self.0)
-        }
-    }
-    batch.map_tensors(&mut Place(device.clone().inner()))
-}
-
 /// Keeps rows.
 struct Select {
     rows: Vec<i64>,

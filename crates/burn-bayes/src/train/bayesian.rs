@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param, ParamGroup};
 use burn::optim::{GradAdaptor, GradientsParams};
 use burn::train::{InferenceStep, Interrupter};
-use burn_bayes_graph::{ExampleBatch, Layout};
+use burn_bayes_graph::{ExampleBatch, Layout, module_device};
 
 use super::batched_training::BatchedTraining;
 use super::cache::PosteriorCache;
@@ -106,7 +106,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// Wraps a model and an algorithm that was built for it.
     pub fn new(model: M, algorithm: A) -> Result<Self> {
         algorithm.setup().layout.check(&model)?;
-        let device = model.devices().into_iter().next().unwrap_or_default();
+        let device = module_device(&model);
         let model = model.train_if_plain();
         let identity = Identity::of(algorithm.setup(), &model);
         let flags = training_flags(&model);
@@ -474,8 +474,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             Update::ClosedForm(update) => Deferred::Update(update),
             Update::Rejected(reason) => self.rejection(reason)?,
         };
-        let device = self.algorithm.devices().into_iter().next();
-        let device = device.unwrap_or_default().inner();
+        let device = module_device(&self.algorithm).inner();
         self.deferred.put(deferred, &self.algorithm, &device)
     }
 

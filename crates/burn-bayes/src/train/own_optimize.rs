@@ -18,7 +18,7 @@ use burn::module::{DisplaySettings, Flag, Module, ModuleDisplay, ModuleVisitor, 
 use burn::optim::{GradientsParams, MultiGradientsParams, SgdConfig};
 use burn::tensor::{Bool, Int, Tensor, TensorData};
 use burn::train::TrainStep;
-use burn_bayes_graph::ModulePath;
+use burn_bayes_graph::{ModulePath, module_device};
 
 const RATE: f64 = 1.0;
 const SIZE: f32 = 1000.0;
@@ -39,7 +39,7 @@ where
         model.optimize(&mut optimizer(), RATE.into(), gradients())
     };
     let own_multi = || {
-        let device = model.devices().into_iter().next().unwrap_or_default();
+        let device = module_device(&model);
         let gradients = MultiGradientsParams {
             grads: vec![(gradients(), device)],
         };

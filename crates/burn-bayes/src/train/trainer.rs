@@ -17,6 +17,7 @@ use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Tensor};
 use burn::train::{TrainOutput, TrainStep};
 use burn_bayes_eval::Bounded;
+use burn_bayes_graph::module_device;
 
 pub use self::model::{BatchLoss, TrainerModel};
 pub use self::observer::{
@@ -494,7 +495,7 @@ impl<L: TrainerModel> Trainer<L> {
             return step();
         }
         let noise = Noise::new(self.seed).fold(LAYERS).fold(self.step);
-        let device = self.model.devices().into_iter().next().unwrap_or_default();
+        let device = module_device(&self.model);
         noise.row(batch).seed_generator(&device.inner(), step)
     }
 
