@@ -139,12 +139,15 @@ impl Doubt<'_> {
              (`--categories {name}`)",
             self.cure
         );
+        let example = match *self.alike.first()? {
+            first if first == other => String::new(),
+            first => format!(", such as {}", shown(first)),
+        };
         let finding = format!(
-            "{} makes the column one of categories, but {} of the first {all} cells look like {}, such as {}",
+            "cells such as {} make it a column of categories, but {} of the first {all} cells look like {}{example}",
             shown(other),
             self.alike.len(),
             self.what,
-            shown(self.alike.first()?)
         );
         Some(Suspicion::of_reading(place, finding, cure))
     }

@@ -111,7 +111,7 @@ impl<'a> CsvReader<'a> {
         let mut sample = Vec::new();
         let names = match records.names() {
             Some(names) => {
-                options = options.with_empty_as_missing();
+                options = options.with_further_missing([""]);
                 let names: Vec<&str> = names.iter().map(|name| name.trim()).collect();
                 checked_names(&Place::of(name), &names, true)?
             }

@@ -307,6 +307,27 @@ mod tests {
     }
 
     #[test]
+    fn far_cells_of_targets_are_found_and_copies_of_rows() {
+        let column =
+            |name, value: &dyn Fn(u32) -> f64| Column::numbers(name, (0..200).map(value).collect());
+        let wave = |row: u32| f64::from(row / 2).sin();
+        let table = Table::new(vec![
+            column("x", &wave),
+            column("z", &|row| wave(3 * (row / 2 * 2))),
+            column("y", &|row| {
+                if row < 2 {
+                    5e4
+                } else {
+                    wave(7 * (row / 2 * 2))
+                }
+            }),
+        ]);
+        let found = suspicions(&table.unwrap(), &["y"]);
+        let columns: Vec<_> = found.iter().map(Suspicion::column).collect();
+        assert_eq!(columns, [Some("y"), None], "{found:?}");
+    }
+
+    #[test]
     fn a_column_that_states_the_target_is_found() {
         let found = |feature: Column, target: Column| {
             let other = Column::numbers("other", (0..60).map(|row| f64::from(row % 7)).collect());
