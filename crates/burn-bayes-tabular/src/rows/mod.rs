@@ -355,12 +355,17 @@ mod tests {
             ..DataSettings::default()
         };
         let told = warnings(&table, &settings).unwrap();
-        assert!(told.len() == 1 && told[0].contains("`--time t`"), "{told:?}");
+        assert!(
+            told.len() == 1 && told[0].contains("`--time t`"),
+            "{told:?}"
+        );
     }
 
     #[test]
     fn a_column_that_is_left_out_because_of_how_it_was_read_is_named() {
-        let rows: String = (0..60).map(|row| format!("{row}.5k,{}\n", row % 7)).collect();
+        let rows: String = (0..60)
+            .map(|row| format!("{row}.5k,{}\n", row % 7))
+            .collect();
         let file = format!("revenue,y\n{rows}");
         let reader = CsvReader::new(file.as_bytes(), "a.csv", CsvOptions::default()).unwrap();
         let settings = DataSettings {
