@@ -37,6 +37,8 @@ Rows = Union[str, Path, Iterable[Mapping[str, Any]], Mapping[str, Sequence[Any]]
 
 RUN_FORMAT, PREPARATION_FORMAT, POSTERIOR_FORMAT = 5, 5, "1"
 RESTORE = "restore the file that the fit wrote, or fit again"
+MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null")
+SEPARATORS = " \u00a0\u202f\u2009'\u2019"
 
 
 class ReadError(ValueError):
@@ -401,7 +403,8 @@ class Preparation:
 
     def _cell(self, column: Dict[str, Any], cell: Any, delimiter: str) -> List[float]:
         """The inputs from a cell."""
-        code, is_missing = column["code"], cell is None or cell != cell or cell == "" or cell in self.data["na_values"]
+        code = column["code"]
+        is_missing = cell is None or cell != cell or cell in MISSING or cell in self.data["na_values"]
         if is_missing and "missing" in self.refuses:
             raise ValueError("the value is missing; leave the row out")
         if code["kind"] == "number":
@@ -567,8 +570,8 @@ def _full_year(text: str) -> int:
 
 
 def _number(cell: str, decimal: str, delimiter: str) -> Optional[float]:
-    """A number as people write it: with a currency, a per cent sign or separators of thousands. A single separator may
-    be that of decimals, unless it is in an amount of money or the delimiter of the file."""
+    """A number as people write it: with a currency, a per cent sign or separators of thousands. A single point or comma
+    may be that of decimals, unless it is in an amount of money or the delimiter of the file."""
     other = "." if decimal == "," else ","
     plain = rf"([0-9]+[{decimal}]?[0-9]*|[{decimal}][0-9]+)([eE][+-]?[0-9]+)?"
     if re.fullmatch(rf"[+-]?{plain}", cell):
@@ -577,9 +580,10 @@ def _number(cell: str, decimal: str, delimiter: str) -> Optional[float]:
     amount = bare.lstrip("$€£¥₹₩").rstrip("$€£¥₹₩").strip()
     number = amount[:-1].rstrip() if amount.endswith("%") else amount
     whole, mark, _ = number.partition(decimal)
-    is_clear = len(amount) < len(bare) or other == delimiter or mark or whole.count(other) > 1
-    if is_clear and re.fullmatch(rf"[1-9][0-9]{{0,2}}([{other}][0-9]{{3}})+([{decimal}][0-9]*)?", number):
-        number = number.replace(other, "")
+    separator = next((sign for sign in whole if sign in SEPARATORS), other)
+    is_clear = len(amount) < len(bare) or other == delimiter or mark or whole.count(other) > 1 or separator != other
+    if is_clear and re.fullmatch(rf"[1-9][0-9]{{0,2}}([{separator}][0-9]{{3}})+([{decimal}][0-9]*)?", number):
+        number = number.replace(separator, "")
     if not re.fullmatch(plain, number):
         return None
     value = float(number.replace(decimal, "."))

@@ -8,17 +8,19 @@
 //! - **Header**: the first row is a header if none of its cells is a number.
 //! - **Type**: a column is numeric if at least half of its non-missing cells in the first 1000 rows are
 //!   numbers. Text in a numeric column is then an error that names its line, so that the column does not
-//!   silently become categorical. A text column that would be numeric with the other decimal separator is
-//!   also an error, unless it is declared as categories.
+//!   silently become categorical. The same holds for dates, which all have one order of year, month and day.
+//!   A text column that would be numeric with the other decimal separator is also an error, unless it is
+//!   declared as categories.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::path::Path;
 
+use crate::column_type::ColumnType;
 use crate::csv_options::{BadRows, CsvOptions, Header};
 use crate::error::{DataError, Place, no_column, shown};
-use crate::growing::Growing;
-use crate::records::{Records, SAMPLE_ROWS, text_of};
+use crate::growing::{Growing, not_in_column};
+use crate::records::{Records, SAMPLE_ROWS};
 use crate::row::Row;
 use crate::source::{self, Plain};
 use crate::table::{ColumnKind, Origin, Table};
@@ -70,19 +72,15 @@ impl std::fmt::Debug for CsvReader<'_> {
 #[derive(Debug, Clone)]
 struct Field {
     name: String,
-    /// The type; `None` without any value so far to say it.
-    kind: Option<ColumnKind>,
+    of_type: ColumnType,
     is_kept: bool,
     keeps_text: bool,
-    /// The row's number and the text of the first cell with the other decimal separator, if the column is categorical
-    /// only for that reason.
-    other_mark: Option<(u64, String)>,
 }
 
 impl Field {
     /// An empty column.
     fn growing(&self) -> Growing {
-        Growing::new(self.kind, self.is_kept, self.keeps_text)
+        Growing::new(self.of_type.kind, self.is_kept, self.keeps_text)
     }
 }
 
@@ -113,7 +111,7 @@ impl<'a> CsvReader<'a> {
         let mut sample = Vec::new();
         let names = match records.names() {
             Some(names) => {
-                options = options.with_empty_as_missing();
+                options = options.with_further_missing([""]);
                 let names: Vec<&str> = names.iter().map(|name| name.trim()).collect();
                 checked_names(&Place::of(name), &names, true)?
             }
@@ -136,18 +134,18 @@ impl<'a> CsvReader<'a> {
             return Err(DataError::no_rows(name));
         }
         let columns = names.into_iter().enumerate().map(|(index, name)| {
-            let (kind, other_mark) = match options.kinds.get(&name) {
-                Some(&kind) => (Some(kind), None),
-                None => kind_of(&sample, index, &options),
+            let place = |row| records.place(row).column(&name);
+            let of_type = match options.kinds.get(&name) {
+                Some(&kind) => ColumnType::declared(kind),
+                None => ColumnType::of(&sample, index, &options, place),
             };
             Field {
-                kind,
+                of_type,
                 is_kept: options
                     .only
                     .as_ref()
                     .is_none_or(|only| only.contains(&name)),
                 keeps_text: options.keep.contains(&name),
-                other_mark,
                 name,
             }
         });
@@ -173,8 +171,7 @@ impl<'a> CsvReader<'a> {
     /// # Errors
     /// If there is no such column.
     pub fn with_kind(mut self, column: &str, kind: ColumnKind) -> Result<Self, DataError> {
-        let field = self.field("kind", column)?;
-        (field.kind, field.other_mark) = (Some(kind), None);
+        self.field("kind", column)?.of_type = ColumnType::declared(kind);
         Ok(self)
     }
 
@@ -193,7 +190,12 @@ impl<'a> CsvReader<'a> {
     /// The columns and their types, in the order of the file.
     pub fn columns(&self) -> impl Iterator<Item = (&str, ColumnKind)> {
         let kept = self.columns.iter().filter(|field| field.is_kept);
-        kept.map(|field| (&*field.name, field.kind.unwrap_or(ColumnKind::Number)))
+        kept.map(|field| {
+            (
+                &*field.name,
+                field.of_type.kind.unwrap_or(ColumnKind::Number),
+            )
+        })
     }
 
     /// The next rows, at least one and at most `most`; `None` at the end.
@@ -226,15 +228,32 @@ impl<'a> CsvReader<'a> {
             return Ok(None);
         }
         let (mut columns, mut passed_over, mut texts) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut doubts = Vec::new();
         for (field, Growing { values, written }) in self.columns.iter_mut().zip(cells) {
             match values {
                 Some(values) => {
-                    field.kind = values.kind();
-                    columns.push(values.into_column(&field.name));
+                    field.of_type.kind = values.kind();
+                    doubts.extend(field.of_type.doubt.clone());
+                    let mut column = values.into_column(&field.name);
+                    if let Some(date) = &field.of_type.date {
+                        let expected =
+                            format!("a date in a column of dates, such as {}", shown(date));
+                        for (row, text) in column.take_other_texts_than_dates() {
+                            let place = self.records.place(numbers[row]).column(&field.name);
+                            let fault = not_in_column(&text, &expected, place);
+                            faults.entry(row).or_insert(fault);
+                        }
+                    }
+                    columns.push(column);
                 }
                 None => passed_over.push(field.name.clone()),
             }
             texts.extend(written.map(|written| (field.name.clone(), written)));
+        }
+        if self.options.bad_rows == BadRows::Refuse
+            && let Some((_, error)) = faults.pop_first()
+        {
+            return Err(error);
         }
         let origin = Origin {
             source: self.records.name.clone(),
@@ -243,6 +262,7 @@ impl<'a> CsvReader<'a> {
             passed_over,
             texts,
             faults,
+            doubts,
         };
         Ok(Some(Table::of_file(columns, origin)))
     }
@@ -271,7 +291,7 @@ impl<'a> CsvReader<'a> {
     /// Refuses a column that is categorical only because of its decimal separator.
     fn check_marks(&self) -> Result<(), DataError> {
         let mut kept = self.columns.iter().filter(|field| field.is_kept);
-        let found = kept.find_map(|field| Some((field, field.other_mark.as_ref()?)));
+        let found = kept.find_map(|field| Some((field, field.of_type.other_mark.as_ref()?)));
         let Some((field, (number, cell))) = found else {
             return Ok(());
         };
@@ -340,45 +360,4 @@ fn checked_names(
 /// The name of an unnamed column.
 pub(crate) fn column_name(index: usize) -> String {
     format!("column_{index}")
-}
-
-/// Rows of each value, on average, from which on texts among numbers are categories.
-const ROWS_OF_CATEGORY: usize = 10;
-
-/// The type of a column, if there is a value. For a categorical column, also the first cell with the other decimal separator,
-/// if at least half of the cells are numbers with one of the separators.
-fn kind_of(
-    sample: &[Row],
-    index: usize,
-    options: &CsvOptions,
-) -> (Option<ColumnKind>, Option<(u64, String)>) {
-    let (mut numbers, mut with_other_mark, mut others) = (0, 0, 0);
-    let (mut first, mut different) = (None, HashSet::new());
-    for row in sample {
-        let Some(bytes) = row.cell(index) else {
-            continue;
-        };
-        let cell = text_of(bytes);
-        different.extend(cell.filter(|cell| !options.is_missing(cell)));
-        match cell {
-            Some(cell) if options.is_missing(cell) => {}
-            Some(cell) if options.number(cell).is_some() => numbers += 1,
-            Some(cell) if options.decimal.is_number_with_other(cell) => {
-                with_other_mark += 1;
-                first.get_or_insert_with(|| (row.number(), cell.to_string()));
-            }
-            _ => others += 1,
-        }
-    }
-    let all = numbers + with_other_mark + others;
-    // Texts among a few numbers that come often are categories too, and among many different ones mistakes.
-    let are_few = different.len() * ROWS_OF_CATEGORY <= all;
-    if all == 0 {
-        (None, None)
-    } else if numbers == all || 2 * numbers >= all && !are_few {
-        (Some(ColumnKind::Number), None)
-    } else {
-        let first = first.filter(|_| 2 * others <= all && !are_few);
-        (Some(ColumnKind::Category), first)
-    }
 }

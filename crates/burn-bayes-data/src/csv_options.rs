@@ -133,13 +133,27 @@ impl CsvOptions {
         }
     }
 
-    /// Sets the values that count as missing.
+    /// Sets the values that count as missing, in place of the default ones.
     #[must_use]
     pub fn with_missing<S: Into<String>>(self, words: impl IntoIterator<Item = S>) -> Self {
         Self {
             missing: words.into_iter().map(Into::into).collect(),
             ..self
         }
+    }
+
+    /// Adds values that count as missing.
+    #[must_use]
+    pub fn with_further_missing<S: Into<String>>(
+        mut self,
+        words: impl IntoIterator<Item = S>,
+    ) -> Self {
+        for word in words.into_iter().map(Into::into) {
+            if !self.is_missing(&word) {
+                self.missing.push(word);
+            }
+        }
+        self
     }
 
     /// Also keeps the text of these columns unchanged.
@@ -155,14 +169,6 @@ impl CsvOptions {
     #[must_use]
     pub fn with_bad_rows(self, bad_rows: BadRows) -> Self {
         Self { bad_rows, ..self }
-    }
-
-    /// Takes empty cells for missing values, in addition to the others.
-    pub(crate) fn with_empty_as_missing(mut self) -> Self {
-        if !self.is_missing("") {
-            self.missing.push(String::new());
-        }
-        self
     }
 
     /// Checks that the columns named by the options exist in `source`.

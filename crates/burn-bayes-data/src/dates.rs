@@ -17,12 +17,30 @@ impl DateOrder {
     /// date with slashes begins with the month, and others with the day.
     pub(crate) fn of(texts: &[&str]) -> Option<Self> {
         let first = texts.first()?;
-        let orders = match first.contains('/') {
+        let is_order = |order: &Self| texts.iter().all(|text| order.moment(text).is_some());
+        Self::in_turn(first).into_iter().find(is_order)
+    }
+
+    /// The order in which the most texts are dates, if any is one.
+    pub(crate) fn of_most(texts: &[&str]) -> Option<Self> {
+        let first = texts.iter().find(|text| Self::is_date(text))?;
+        let is_date = |order: Self| move |text: &&&str| order.moment(text).is_some();
+        let others = |order: &Self| texts.len() - texts.iter().filter(is_date(*order)).count();
+        Self::in_turn(first).into_iter().min_by_key(others)
+    }
+
+    /// Whether a text is a date in any order.
+    pub(crate) fn is_date(text: &str) -> bool {
+        let mut orders = Self::in_turn(text).into_iter();
+        orders.any(|order| order.moment(text).is_some())
+    }
+
+    /// The orders, from the most probable one of a column with this date.
+    fn in_turn(date: &str) -> [Self; 3] {
+        match date.contains('/') {
             true => [Self::YearMonthDay, Self::MonthDayYear, Self::DayMonthYear],
             false => [Self::YearMonthDay, Self::DayMonthYear, Self::MonthDayYear],
-        };
-        let is_order = |order: &Self| texts.iter().all(|text| order.moment(text).is_some());
-        orders.into_iter().find(is_order)
+        }
     }
 
     /// The date of a text such as 2024-03-01, 1.3.2024, 03/01/24 3:30 PM, 1 March 2024 or 2024-03; at midnight if it has no

@@ -16,6 +16,28 @@ pub enum DecimalMark {
 /// Signs of currencies, before or after an amount.
 const CURRENCIES: [char; 6] = ['$', '€', '£', '¥', '₹', '₩'];
 
+/// Separators of thousands that are no decimal separators: spaces, also narrow and without a line break, and apostrophes.
+const SEPARATORS: [char; 6] = [' ', '\u{a0}', '\u{202f}', '\u{2009}', '\'', '’'];
+
+/// Signs before a number whose value is not certain.
+const SIGNS: [char; 8] = ['<', '>', '≤', '≥', '~', '≈', '±', '−'];
+/// The longest unit.
+const LONGEST_UNIT: usize = 6;
+
+/// What is written after a number, such as `kg` in `12 kg` and nothing in `<0.5`; `None` if the text does not look like a number.
+pub(crate) fn unit_of(text: &str) -> Option<&str> {
+    let bare = text.trim_start_matches(SIGNS).trim_start();
+    let (digits, marks) = (|mark: char| mark.is_ascii_digit(), ['.', ',', '-', '+']);
+    let is_in_number =
+        |mark: char| digits(mark) || marks.contains(&mark) || SEPARATORS.contains(&mark);
+    let (number, unit) = bare.split_at(bare.find(|mark| !is_in_number(mark)).unwrap_or(bare.len()));
+    let mut numbers = [(DecimalMark::Point, b','), (DecimalMark::Comma, b';')].into_iter();
+    let is_number =
+        numbers.any(|(mark, delimiter)| mark.number(number.trim(), delimiter).is_some());
+    let is_unit = unit.chars().count() <= LONGEST_UNIT && !unit.contains(digits);
+    (is_number && is_unit).then(|| unit.trim())
+}
+
 impl DecimalMark {
     /// Parses a cell as a number without anything else in it.
     pub(crate) fn plain(self, cell: &str) -> Option<f64> {
@@ -39,7 +61,7 @@ impl DecimalMark {
     }
 
     /// Parses a cell as people write numbers: with the sign of a currency, a per cent sign, whose number is kept as it is, or
-    /// separators of thousands. A single one of these may be a decimal separator, unless it is an amount of money or the
+    /// separators of thousands. A single point or comma may be a decimal separator, unless it is in an amount of money or the
     /// `delimiter`, which a cell contains only in quotes.
     pub(crate) fn number(self, cell: &str, delimiter: u8) -> Option<f64> {
         self.plain(cell).or_else(|| {
@@ -69,7 +91,8 @@ impl DecimalMark {
             Some((whole, fraction)) => (whole, Some(fraction)),
             None => (number, None),
         };
-        let mut groups = whole.split(self.other().mark());
+        let separator = whole.chars().find(|mark| SEPARATORS.contains(mark));
+        let mut groups = whole.split(separator.unwrap_or(self.other().mark()));
         let first = groups.next()?;
         let groups: Vec<&str> = groups.collect();
         let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -79,7 +102,7 @@ impl DecimalMark {
             && groups
                 .iter()
                 .all(|group| group.len() == 3 && is_number(group));
-        let is_clear = is_certain || fraction.is_some() || groups.len() > 1;
+        let is_clear = is_certain || separator.is_some() || fraction.is_some() || groups.len() > 1;
         if !(is_whole && is_clear && is_number(fraction.unwrap_or_default())) {
             return None;
         }
@@ -175,7 +198,17 @@ mod tests {
             (Point, b',', "13.4 %", Some(13.4)),
             (Comma, b';', "1.234,50 €", Some(1234.5)),
             (Comma, b';', "1.234.567", Some(1_234_567.0)),
-            // A single separator may be that of decimals.
+            (Point, b',', "1 234", Some(1234.0)),
+            (Point, b',', "-1\u{a0}234\u{202f}€", Some(-1234.0)),
+            (Comma, b';', "1\u{202f}234\u{202f}567,5", Some(1_234_567.5)),
+            (Point, b',', "1'234.50", Some(1234.5)),
+            (Point, b',', "1’234", Some(1234.0)),
+            (Point, b',', "0 123", None),
+            (Point, b',', "1234 567", None),
+            (Point, b',', "123 45", None),
+            (Point, b',', "1 234'567", None),
+            (Point, b',', "1 234,567", None),
+            // A single point or comma may be that of decimals.
             (Point, b';', "1,234", None),
             (Comma, b';', "1.234", None),
             (Point, b',', "0,123", None),
@@ -193,6 +226,32 @@ mod tests {
             (Point, b',', ",234", None),
         ] {
             assert_eq!(mark.number(cell, delimiter), expected, "{cell}");
+        }
+    }
+
+    #[test]
+    fn a_number_may_have_a_unit() {
+        for (text, unit) in [
+            ("12.3k", "k"),
+            ("-0.8 kg", "kg"),
+            ("<0.5", ""),
+            ("≥ 1,5 mg/dL", "mg/dL"),
+            ("−3", ""),
+        ] {
+            assert_eq!(unit_of(text), Some(unit), "{text}");
+        }
+        for text in [
+            "<LOD",
+            "A12",
+            "10-19",
+            "9b1c-4",
+            "12:30",
+            "1.2.3",
+            "12 Main Street",
+            "5-",
+            "",
+        ] {
+            assert_eq!(unit_of(text), None, "{text}");
         }
     }
 

@@ -237,6 +237,13 @@ impl Place {
     pub(crate) fn column_name(&self) -> Option<&str> {
         self.column.as_deref()
     }
+
+    /// The row, such as `line 5`; empty without one.
+    pub(crate) fn row_alone(&self) -> String {
+        let line = self.line.map(|line| format!("line {line}"));
+        let row = self.row.map(|row| format!("row {row}, counted from 0"));
+        line.or(row).unwrap_or_default()
+    }
 }
 
 impl fmt::Display for Place {

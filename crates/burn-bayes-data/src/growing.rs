@@ -166,11 +166,15 @@ fn not_a_number(cell: &str, mark: DecimalMark, place: Place) -> DataError {
     if mark.is_number_with_other(cell) {
         return DataError::data(place, shown(cell), mark.expected(), &mark.cure());
     }
-    DataError::data(
-        place,
-        shown(cell),
-        "a finite number in a numeric column",
-        "correct the cell, list it as a missing value (`--na-values`), or declare the column as \
-         categories",
-    )
+    not_in_column(cell, "a finite number in a numeric column", place)
+}
+
+/// The error of a text among cells that are all something else.
+pub(crate) fn not_in_column(cell: &str, expected: &str, place: Place) -> DataError {
+    let name = place.column_name().unwrap_or_default();
+    let cure = format!(
+        "correct the cell, list it as a missing value (`--na-values`), declare the column as categories \
+         (`--categories {name}`), or leave it out (`--ignore {name}`)"
+    );
+    DataError::data(place.clone(), shown(cell), expected, &cure)
 }

@@ -46,8 +46,10 @@
 //! ```
 
 mod checks;
+mod column_type;
 mod columns_file;
 mod content;
+mod copies;
 mod csv_file;
 mod csv_options;
 mod dataset;
@@ -56,6 +58,7 @@ mod decimal;
 mod delimited;
 mod delimiter;
 mod error;
+mod far_cells;
 mod far_values;
 mod generated_rows;
 mod generated_sets;

@@ -7,24 +7,24 @@
 //!   n(n − 1)/2R, is at least 10. Fractions are naturally unique, and never suspicious.
 //! - **Text**: the number of distinct texts is more than half of the number of rows, unless all are dates.
 //! - **Leaks**: a correlation with a numeric target, of values or ranks, of at least .9999; or every value of a column has
-//!   one class of a categorical target, and at least ten rows on average.
-//! - **Outliers**: a cell is more than 10⁶ standard deviations of all others away from their mean.
+//!   one value of the target, and at least ten rows on average.
+//! - **Copies**: more than a tenth of the rows equal others in all columns, although the target and a feature differ in most of
+//!   the others.
+//! - **Far cells**: see `far_cells.rs`; those of targets too.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::copies::copies;
 use crate::dates::DateOrder;
 use crate::error::{Place, shown};
+use crate::far_cells::far_cells;
 use crate::table::{Column, ColumnKind, Table};
 
 /// Minimum number of rows: in fewer, values may be unique by chance.
-const FEWEST_ROWS: usize = 20;
+pub(crate) const FEWEST_ROWS: usize = 20;
 /// Expected number of equal pairs above which unique numbers are not random: the probability is e⁻¹⁰.
 const EXPECTED_PAIRS: f64 = 10.0;
-/// How many times as far from the median a single cell may be as all others, in a column with enough different values, and in one
-/// with few, such as counts.
-const FARTHEST: f64 = 20.0;
-const FARTHEST_OF_FEW: f64 = 1e6;
 /// The correlation from which a column states the target.
 const STATED: f64 = 0.9999;
 /// Fewer rows of each value may have one class by chance.
@@ -36,9 +36,33 @@ pub struct Suspicion {
     place: Place,
     finding: String,
     cure: String,
+    /// Whether the column may have another type than the reader detected.
+    is_of_reading: bool,
 }
 
 impl Suspicion {
+    pub(crate) fn new(place: Place, finding: String, cure: String) -> Self {
+        Self {
+            place,
+            finding,
+            cure,
+            is_of_reading: false,
+        }
+    }
+
+    /// A doubt of the reader about the type of a column.
+    pub(crate) fn of_reading(place: Place, finding: String, cure: String) -> Self {
+        Self {
+            is_of_reading: true,
+            ..Self::new(place, finding, cure)
+        }
+    }
+
+    /// Whether the column may have another type than the reader detected, so that leaving it out may be a mistake too.
+    pub fn is_of_reading(&self) -> bool {
+        self.is_of_reading
+    }
+
     /// The column.
     pub fn column(&self) -> Option<&str> {
         self.place.column_name()
@@ -51,12 +75,14 @@ impl fmt::Display for Suspicion {
             place,
             finding,
             cure,
+            is_of_reading: _,
         } = self;
         write!(formatter, "{place}: {finding}; {cure}")
     }
 }
 
-/// Suspicious findings in the columns of a table, except the targets.
+/// Suspicious findings in a table: features that are probably none, far cells of features and targets, doubts of the reader, and
+/// copies of rows.
 ///
 /// ```
 /// use burn_bayes_data::{Column, Table, suspicions};
@@ -72,25 +98,32 @@ impl fmt::Display for Suspicion {
 /// # Ok::<(), burn_bayes_data::DataError>(())
 /// ```
 pub fn suspicions(table: &Table, targets: &[impl AsRef<str>]) -> Vec<Suspicion> {
-    let columns = table.columns().iter();
     let is_target = |name: &str| targets.iter().any(|target| target.as_ref() == name);
-    let features: Vec<_> = columns.filter(|column| !is_target(column.name())).collect();
+    let columns = table.columns().iter();
+    let (known, features): (Vec<&Column>, Vec<&Column>) =
+        columns.partition(|column| is_target(column.name()));
     // The only feature cannot be left out.
     let may_be_left_out = features.len() > 1;
-    let known = table.columns().iter();
-    let known: Vec<_> = known.filter(|column| is_target(column.name())).collect();
-    let of = |column: &&Column| {
-        let useless = may_be_left_out.then(|| {
+    let of = |column: &Column| {
+        let name = column.name();
+        let doubt = table
+            .doubts()
+            .iter()
+            .find(|doubt| doubt.column() == Some(name));
+        let useless = || {
             let leak = || known.iter().find_map(|target| leak(table, column, target));
             let of_kind = || match column.kind() {
                 ColumnKind::Number => identifier(table, column),
                 ColumnKind::Category => text(table, column),
             };
-            leak().or_else(of_kind)
-        });
-        [useless.flatten(), lone_cell(table, column)]
+            let is_judged = may_be_left_out && !is_target(name);
+            is_judged.then(|| leak().or_else(of_kind)).flatten()
+        };
+        let found = doubt.cloned().or_else(useless).into_iter();
+        found.chain(far_cells(table, column)).collect::<Vec<_>>()
     };
-    features.iter().flat_map(of).flatten().collect()
+    let of_columns = table.columns().iter().flat_map(of);
+    of_columns.chain(copies(table, &known, &features)).collect()
 }
 
 /// The advice to leave out a column.
@@ -101,48 +134,50 @@ pub(crate) fn leave_out(column: &str) -> String {
 /// Finds a column that states the target: numbers that are nearly a linear function of it, or whose order is nearly that of
 /// it, and values that come with a single class each.
 fn leak(table: &Table, column: &Column, target: &Column) -> Option<Suspicion> {
-    let how = match (column.kind(), target.kind()) {
-        (ColumnKind::Number, ColumnKind::Number) => {
-            let rows = (0..column.len())
-                .filter_map(|row| Some([column.number(row)?, target.number(row)?]));
-            let pairs: Vec<[f64; 2]> = rows.collect();
-            let [ranks, of_target] = [0, 1].map(|place| {
-                let mut order: Vec<usize> = (0..pairs.len()).collect();
-                order.sort_by(|&one, &other| pairs[one][place].total_cmp(&pairs[other][place]));
-                let mut ranks = vec![0.0; pairs.len()];
-                for (rank, &row) in order.iter().enumerate() {
-                    ranks[row] = rank as f64;
-                }
-                ranks
-            });
-            let ranked = ranks.into_iter().zip(of_target).map(<[f64; 2]>::from);
-            let found = correlation(&pairs).max(correlation(&ranked.collect::<Vec<_>>()));
-            let is_leak = pairs.len() >= FEWEST_ROWS && found >= STATED;
-            is_leak.then(|| format!("(correlation {found:.5})"))
-        }
-        (_, ColumnKind::Category) => {
-            let rows = column.len();
-            let mut of_value = BTreeMap::new();
-            // Most columns have two classes of a value, or many values, in the first rows.
-            let is_stated = (0..rows).all(|row| {
-                let class = target.label(row);
-                let known = of_value.entry(column.label(row));
-                *known.or_insert_with(|| class.clone()) == class
-                    && ROWS_OF_VALUE * of_value.len() <= rows
-            });
-            (rows >= FEWEST_ROWS && is_stated && !target.is_constant())
-                .then(|| "(each of its values comes with one class)".into())
-        }
-        _ => None,
-    }?;
-    Some(Suspicion {
-        place: table.whole().column(column.name()),
-        finding: format!("it states the target `{}` {how}", target.name()),
-        cure: format!(
+    let how = correlated(column, target).or_else(|| {
+        let is_stated = states(column, target);
+        is_stated.then(|| "(each of its values comes with one value of it)".into())
+    })?;
+    Some(Suspicion::new(
+        table.whole().column(column.name()),
+        format!("it states the target `{}` {how}", target.name()),
+        format!(
             "if it is not known before the target is, {}",
             leave_out(column.name())
         ),
-    })
+    ))
+}
+
+/// How a column of numbers is correlated with a target of numbers, if it is nearly a function of it.
+fn correlated(column: &Column, target: &Column) -> Option<String> {
+    let rows = (0..column.len()).filter_map(|row| Some([column.number(row)?, target.number(row)?]));
+    let pairs: Vec<[f64; 2]> = rows.collect();
+    let [ranks, of_target] = [0, 1].map(|place| {
+        let mut order: Vec<usize> = (0..pairs.len()).collect();
+        order.sort_by(|&one, &other| pairs[one][place].total_cmp(&pairs[other][place]));
+        let mut ranks = vec![0.0; pairs.len()];
+        for (rank, &row) in order.iter().enumerate() {
+            ranks[row] = rank as f64;
+        }
+        ranks
+    });
+    let ranked = ranks.into_iter().zip(of_target).map(<[f64; 2]>::from);
+    let found = correlation(&pairs).max(correlation(&ranked.collect::<Vec<_>>()));
+    let is_leak = pairs.len() >= FEWEST_ROWS && found >= STATED;
+    is_leak.then(|| format!("(correlation {found:.5})"))
+}
+
+/// Whether each value of a column comes with one value of the target.
+fn states(column: &Column, target: &Column) -> bool {
+    let rows = column.len();
+    let mut of_value = BTreeMap::new();
+    // Most columns have two classes of a value, or many values, in the first rows.
+    let is_stated = (0..rows).all(|row| {
+        let class = target.label(row);
+        let known = of_value.entry(column.label(row));
+        *known.or_insert_with(|| class.clone()) == class && ROWS_OF_VALUE * of_value.len() <= rows
+    });
+    rows >= FEWEST_ROWS && is_stated && !target.is_constant()
 }
 
 /// The absolute value of the correlation of pairs of numbers; 0 if one does not vary.
@@ -177,13 +212,15 @@ fn identifier(table: &Table, column: &Column) -> Option<Suspicion> {
     let pairs = (values.len() * (values.len() - 1)) as f64 / 2.0;
     let is_dense = pairs / (greatest - least + 1.0) >= EXPECTED_PAIRS;
     let is_unique = sorted.windows(2).all(|pair| pair[0] < pair[1]);
-    (is_unique && (is_monotone || is_dense)).then(|| Suspicion {
-        place: table.whole().column(column.name()),
-        finding: format!(
-            "every row has a different whole number, from {least} to {greatest}, like row numbers or \
-             identifiers"
-        ),
-        cure: format!("if it is an identifier, {}", leave_out(column.name())),
+    (is_unique && (is_monotone || is_dense)).then(|| {
+        Suspicion::new(
+            table.whole().column(column.name()),
+            format!(
+                "every row has a different whole number, from {least} to {greatest}, like row numbers or \
+                 identifiers"
+            ),
+            format!("if it is an identifier, {}", leave_out(column.name())),
+        )
     })
 }
 
@@ -194,48 +231,21 @@ fn text(table: &Table, column: &Column) -> Option<Suspicion> {
         return None;
     }
     let example = shown(levels.first()?);
-    Some(Suspicion {
-        place: table.whole().column(column.name()),
-        finding: format!(
+    Some(Suspicion::new(
+        table.whole().column(column.name()),
+        format!(
             "{} different texts in {rows} rows, such as {example}, say little about other rows",
             levels.len()
         ),
-        cure: format!(
+        format!(
             "if they are names or identifiers, {}",
             leave_out(column.name())
         ),
-    })
-}
-
-/// Finds a cell far away from all others.
-fn lone_cell(table: &Table, column: &Column) -> Option<Suspicion> {
-    let mut values = present(column);
-    values.sort_by(|(_, one), (_, other)| one.total_cmp(other));
-    let different = 1 + values
-        .windows(2)
-        .filter(|pair| pair[0].1 < pair[1].1)
-        .count();
-    if values.len() < FEWEST_ROWS {
-        return None;
-    }
-    let median = values[values.len() / 2].1;
-    let distance = |&(_, value): &(usize, f64)| (value - median).abs();
-    values.sort_by(|one, other| distance(other).total_cmp(&distance(one)));
-    let times = distance(&values[0]) / distance(&values[1]);
-    let farthest = match different < FEWEST_ROWS {
-        true => FARTHEST_OF_FEW,
-        false => FARTHEST,
-    };
-    let (row, value) = values[0];
-    (times.is_finite() && times > farthest).then(|| Suspicion {
-        place: table.place(row).column(column.name()),
-        finding: format!("{value} is {times:.0} times as far from the median as all others"),
-        cure: "correct the cell, or leave the row out".into(),
-    })
+    ))
 }
 
 /// The non-missing numbers with their rows.
-fn present(column: &Column) -> Vec<(usize, f64)> {
+pub(crate) fn present(column: &Column) -> Vec<(usize, f64)> {
     let cells = (0..column.len()).filter_map(|row| Some((row, column.number(row)?)));
     cells.collect()
 }
@@ -297,6 +307,27 @@ mod tests {
     }
 
     #[test]
+    fn far_cells_of_targets_are_found_and_copies_of_rows() {
+        let column =
+            |name, value: &dyn Fn(u32) -> f64| Column::numbers(name, (0..200).map(value).collect());
+        let wave = |row: u32| f64::from(row / 2).sin();
+        let table = Table::new(vec![
+            column("x", &wave),
+            column("z", &|row| wave(3 * (row / 2 * 2))),
+            column("y", &|row| {
+                if row < 2 {
+                    5e4
+                } else {
+                    wave(7 * (row / 2 * 2))
+                }
+            }),
+        ]);
+        let found = suspicions(&table.unwrap(), &["y"]);
+        let columns: Vec<_> = found.iter().map(Suspicion::column).collect();
+        assert_eq!(columns, [Some("y"), None], "{found:?}");
+    }
+
+    #[test]
     fn a_column_that_states_the_target_is_found() {
         let found = |feature: Column, target: Column| {
             let other = Column::numbers("other", (0..60).map(|row| f64::from(row % 7)).collect());
@@ -323,6 +354,14 @@ mod tests {
                 texts("x", &|row| ["a", "b", "c", "d", "e"][row as usize % 5]),
                 texts("y", &side),
             ),
+            (
+                texts("x", &side),
+                numbers("y", &|row| f64::from(u8::from(row % 5 < 2))),
+            ),
+            (
+                numbers("x", &|row| f64::from(row % 5)),
+                numbers("y", &|row| f64::from(u8::from(row % 5 == 2))),
+            ),
         ] {
             let found = found(feature, target);
             assert_eq!(found.len(), 1, "{found:?}");
@@ -337,6 +376,11 @@ mod tests {
             (numbers("x", &|row| f64::from(row % 4)), texts("y", &side)),
             (numbers("x", &waves), texts("y", &side)),
             (numbers("x", &waves), texts("y", &|_| "yes")),
+            (texts("x", &side), numbers("y", &waves)),
+            (
+                texts("x", &side),
+                numbers("y", &|row| f64::from(u8::from(row % 5 < 3))),
+            ),
         ] {
             assert_eq!(found(feature, target), Vec::<String>::new());
         }
@@ -359,26 +403,5 @@ mod tests {
         assert!(names[0].contains("`--ignore x`"), "{names:?}");
         assert!(texts(&|row| format!("{}-03-01", 1900 + row)).is_empty());
         assert!(texts(&|row| format!("town {}", row % 30)).is_empty());
-    }
-
-    #[test]
-    fn a_lone_cell_is_found_and_a_heavy_tail_is_not() {
-        for far in [1e9, 100.0, -30.0] {
-            let lone = numbers(|row| if row == 7 { far } else { (row as f64).sin() }, 50);
-            let told = [
-                format!("column `x`: {far} is"),
-                "row 7".into(),
-                "times as far".into(),
-            ];
-            assert!(told.iter().all(|part| lone[0].contains(part)), "{lone:?}");
-        }
-        for found in [
-            numbers(|row| if row == 7 { 90.0 } else { (row % 3) as f64 }, 50),
-            numbers(|row| if row == 7 { 15.0 } else { (row as f64).sin() }, 50),
-            numbers(|row| f64::from(u8::from(row == 7)) * 1e9 + 0.5, 50),
-            numbers(|row| (row as f64 / 2.0).exp() + 0.5, 80),
-        ] {
-            assert_eq!(found, Vec::<String>::new());
-        }
     }
 }

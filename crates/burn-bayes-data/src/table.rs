@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dates::{DateOrder, Moment};
 use crate::error::{Counted, DataError, Place, check_rows, listed};
+use crate::suspicion::Suspicion;
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,6 +57,8 @@ pub(crate) struct Origin {
     pub(crate) texts: BTreeMap<String, Texts>,
     /// The errors of unusable rows.
     pub(crate) faults: BTreeMap<usize, DataError>,
+    /// Columns of categories that may be numbers or dates.
+    pub(crate) doubts: Vec<Suspicion>,
 }
 
 impl Table {
@@ -174,6 +177,11 @@ impl Table {
     pub fn text(&self, column: &str, row: usize) -> Option<&str> {
         let texts = self.origin.texts.get(column)?;
         (row < self.rows).then(|| texts.get(row as u32))
+    }
+
+    /// What the reader doubts about the types of columns.
+    pub(crate) fn doubts(&self) -> &[Suspicion] {
+        &self.origin.doubts
     }
 
     /// The table as a whole, for a message.
@@ -355,6 +363,25 @@ impl Column {
             rows.map(|row| self.category(row).map_or(f64::NAN, days))
                 .collect(),
         )
+    }
+
+    /// Replaces the texts that are no dates in the order of most others by missing values, and returns them with their rows.
+    pub(crate) fn take_other_texts_than_dates(&mut self) -> Vec<(usize, String)> {
+        if self.levels().is_empty() || DateOrder::of(&self.levels()).is_some() {
+            return Vec::new();
+        }
+        let cells: Vec<Option<&str>> = (0..self.len()).map(|row| self.category(row)).collect();
+        let texts: Vec<&str> = cells.iter().copied().flatten().collect();
+        let order = DateOrder::of_most(&texts);
+        let is_date = |text: &&str| order.is_some_and(|order| order.moment(text).is_some());
+        let dates = cells.iter().map(|cell| cell.filter(is_date));
+        let dates = Self::categories(&*self.name, dates);
+        let others = cells.iter().enumerate();
+        let others =
+            others.filter_map(|(row, cell)| Some((row, cell.filter(|cell| !is_date(cell))?)));
+        let others = others.map(|(row, text)| (row, text.to_string())).collect();
+        *self = dates;
+        others
     }
 
     /// The cell as a label: the category, or the shortest text of the number.

@@ -2,7 +2,7 @@
 
 use burn_bayes_data::{
     BadRows, ColumnKind, CsvOptions, CsvReader, DataError, DecimalMark, Header, MissingPolicy,
-    Preprocessor, PreprocessorConfig, Table, Task,
+    Preprocessor, PreprocessorConfig, Table, Task, suspicions,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -105,6 +105,13 @@ fn kinds_and_missing_words_can_be_given() {
     let table = read_with("code,x\n01,-\n1,2\nunknown,3\n", options);
     assert_eq!(categories(&table, "code"), [Some("01"), Some("1"), None]);
     assert_eq!(numbers(&table, "x"), [None, Some(2.0), Some(3.0)]);
+    let options = CsvOptions::default().with_further_missing(["-9", "NA"]);
+    assert_eq!(
+        options.missing.len(),
+        CsvOptions::default().missing.len() + 1
+    );
+    let table = read_with("x\n-9\nn/a\n3\n", options);
+    assert_eq!(numbers(&table, "x"), [None, None, Some(3.0)]);
 }
 
 #[test]
@@ -384,4 +391,148 @@ fn a_text_among_few_numbers_is_a_category_and_among_many_a_mistake() {
         (error.line(), error.column()),
         (Some(43), Some("cylinders"))
     );
+}
+
+/// What reading a column `x` tells: the message of an error.
+fn refusal(cell: impl Fn(usize) -> String, rows: usize) -> String {
+    let rows: String = (0..rows).map(|row| format!("{}\n", cell(row))).collect();
+    let text = format!("x\n{rows}");
+    let reader = CsvReader::new(text.as_bytes(), "a.csv", CsvOptions::default()).unwrap();
+    reader.read_all().unwrap_err().to_string()
+}
+
+fn day(row: usize) -> String {
+    format!(
+        "{}-{:02}-{:02}",
+        1900 + row / 300,
+        1 + row % 12,
+        1 + row % 28
+    )
+}
+
+#[test]
+fn a_text_among_dates_is_a_mistake() {
+    let german = |row: usize| format!("{}.1.{}", 1 + row % 28, 1900 + row / 28);
+    for (text, at, cell, rows) in [
+        ("2023-02-30", 7, None, 60),
+        ("unknown", 7, None, 60),
+        // Behind the rows that say the type.
+        ("unknown", 1500, None, 2000),
+        ("5.1.1900", 4, Some(10), 60),
+        ("5.1.1900", 4, Some(2), 60),
+    ] {
+        let is_other = |row: usize| match cell {
+            None => row == at,
+            Some(every) => row % every == at % every,
+        };
+        let message = refusal(
+            |row| match (is_other(row), cell) {
+                (false, _) => day(row),
+                (true, None) => text.into(),
+                (true, Some(_)) => german(row),
+            },
+            rows,
+        );
+        let first = if cell == Some(2) { "1.1.1900" } else { text };
+        let line = (0..).find(|&row| is_other(row)).unwrap() + 2;
+        let told = [
+            format!("a.csv, line {line}, column `x`: found `{first}`, expected a date"),
+            "such as `19".into(),
+            "`--na-values`".into(),
+            "`--categories x`".into(),
+            "`--ignore x`".into(),
+        ];
+        assert!(told.iter().all(|part| message.contains(part)), "{message}");
+    }
+}
+
+#[test]
+fn the_order_of_all_dates_counts_and_not_that_of_the_first_rows() {
+    let date = |row: usize| match row {
+        1200 => "31/01/2024\n".to_string(),
+        _ => format!(
+            "{:02}/{:02}/{}\n",
+            1 + row % 12,
+            1 + row % 11,
+            1900 + row / 11
+        ),
+    };
+    let table = read(&format!("x\n{}", (0..1300).map(date).collect::<String>()));
+    let times = table.columns()[0].times().unwrap();
+    assert!(times[1200] > times[0]);
+}
+
+#[test]
+fn bad_rows_without_a_date_may_be_marked() {
+    let cell = |row: usize| if row == 7 { "unknown".into() } else { day(row) };
+    let text: String = (0..60)
+        .map(|row| format!("{},{row}\n", cell(row)))
+        .collect();
+    let table = read_with(
+        &format!("x,y\n{text}"),
+        CsvOptions::default().with_bad_rows(BadRows::Mark),
+    );
+    assert_eq!(table.fault(7).and_then(|fault| fault.line()), Some(9));
+    assert!(table.columns()[0].is_missing(7) && table.columns()[0].times().is_some());
+}
+
+#[test]
+fn categories_that_look_like_numbers_or_dates_are_doubted() {
+    let doubts = |cell: &dyn Fn(usize) -> String, options: CsvOptions| {
+        let rows: String = (0..200)
+            .map(|row| format!("{},{row}.5\n", cell(row)))
+            .collect();
+        let table = read_with(&format!("x,y\n{rows}"), options);
+        assert_eq!(table.columns()[0].kind(), ColumnKind::Category);
+        let found = suspicions(&table, &["y"]).into_iter();
+        let found = found
+            .filter(|found| found.is_of_reading())
+            .map(|found| found.to_string());
+        found.collect::<Vec<_>>()
+    };
+    let dates = |row: usize| match row % 10 {
+        place @ 0..5 => format!("2024-01-0{}", 1 + place),
+        place => format!("{place}.1.2024"),
+    };
+    for (cell, what) in [
+        (
+            &(|row| format!("{row}.3k")) as &dyn Fn(usize) -> String,
+            "200 of the first 200 cells look like numbers",
+        ),
+        (
+            &|row| {
+                if row % 5 < 3 {
+                    "<LOD".into()
+                } else {
+                    row.to_string()
+                }
+            },
+            "such as `3`",
+        ),
+        (&dates, "200 of the first 200 cells look like dates"),
+    ] {
+        let found = doubts(cell, CsvOptions::default());
+        assert!(found.len() == 1 && found[0].contains(what), "{found:?}");
+        assert!(
+            found[0].contains("line ") && found[0].contains("`--categories x`"),
+            "{found:?}"
+        );
+        let declared = CsvOptions::default().with_kind("x", ColumnKind::Category);
+        assert!(doubts(cell, declared).is_empty());
+    }
+    for cell in [
+        &(|row| format!("A{row}")) as &dyn Fn(usize) -> String,
+        &|row| {
+            format!(
+                "{row} {}{}",
+                (b'A' + row as u8 % 26) as char,
+                (b'A' + row as u8 / 26) as char
+            )
+        },
+        &|row| ["0-9", "10-19", "20+", "unknown"][row % 4].into(),
+        &|row| ["1", "2", "3", "4 or more"][row % 4].into(),
+        &|row| format!("{row} Main Street"),
+    ] {
+        assert_eq!(doubts(cell, CsvOptions::default()), Vec::<String>::new());
+    }
 }

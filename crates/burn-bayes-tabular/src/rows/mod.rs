@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn_bayes_data::{
-    Column, ColumnKind, CsvReader, Dataset, Preprocessor, PreprocessorConfig, Table, Targets,
-    suspicions,
+    Column, ColumnKind, CsvReader, Dataset, Preprocessor, PreprocessorConfig, Suspicion, Table,
+    Targets, suspicions,
 };
 
 use strsim::levenshtein;
@@ -29,7 +29,7 @@ pub use task::InferredTask;
 pub(crate) use training_set::held_out_rows;
 pub use training_set::{Target, TrainingSet};
 
-/// Warnings about suspicious columns of a table, about missing values that are imputed, and about times.
+/// Warnings about suspicious columns, cells and rows of a table, about missing values that are imputed, and about times.
 pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
     let (path, targets) = (settings.path()?.display(), settings.targets()?);
     let not_features: Vec<String> = settings.not_features(table).collect();
@@ -53,15 +53,16 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
         is_counted && column.rows_of_category().is_some_and(|most| most < fewest)
     };
     let suspicions = suspicions(table, targets);
-    // A column that is left out need not be suspected.
-    let is_used = |name: &str| {
-        let column = table.column(name).ok();
-        features.contains(&name) && !column.is_some_and(has_rare_only)
+    // A column that is left out need not be suspected, unless it is left out because of how it was read.
+    let is_used = |found: &&Suspicion| {
+        found.column().is_none_or(|name| {
+            let column = table.column(name).ok();
+            let is_left_out = !found.is_of_reading() && column.is_some_and(has_rare_only);
+            let is_target = targets.iter().any(|target| target == name);
+            is_target || features.contains(&name) && !is_left_out
+        })
     };
-    let suspicions: Vec<_> = suspicions
-        .iter()
-        .filter(|found| found.column().is_none_or(is_used))
-        .collect();
+    let suspicions: Vec<_> = suspicions.iter().filter(is_used).collect();
     let mut warnings: Vec<String> = suspicions.iter().map(ToString::to_string).collect();
     for column in table.columns() {
         let (name, missing) = (column.name(), rows - column.present_rows());
@@ -84,7 +85,7 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
         }
         let is_suspicious = suspicions.iter().any(|found| found.column() == Some(name));
         let is_split = settings.time.is_some() || settings.group_by.is_some();
-        if is_feature && features.len() > 1 && !is_suspicious && !is_split && is_time(column) {
+        if is_feature && !is_suspicious && !is_split && is_time(column) {
             warn(format!(
                 "it looks like the time of the rows; if later rows are to be predicted, hold out the latest ones (`--time {name}`)"
             ));
@@ -337,7 +338,46 @@ pub(crate) fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use burn_bayes_data::CsvOptions;
+
     use super::*;
+
+    #[test]
+    fn the_time_of_the_rows_is_named_even_if_it_is_the_only_feature() {
+        let column = |name: &str, value: &dyn Fn(u32) -> f64| {
+            Column::numbers(name, (0..50).map(value).collect())
+        };
+        let target = column("y", &|row| f64::from(row).sin());
+        let table = Table::new(vec![column("t", &|row| f64::from(row) / 2.0), target]).unwrap();
+        let settings = DataSettings {
+            path: Some("walk.csv".into()),
+            target: Some("y".into()),
+            ..DataSettings::default()
+        };
+        let told = warnings(&table, &settings).unwrap();
+        assert!(
+            told.len() == 1 && told[0].contains("`--time t`"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn a_column_that_is_left_out_because_of_how_it_was_read_is_named() {
+        let rows: String = (0..60)
+            .map(|row| format!("{row}.5k,{}\n", row % 7))
+            .collect();
+        let file = format!("revenue,y\n{rows}");
+        let reader = CsvReader::new(file.as_bytes(), "a.csv", CsvOptions::default()).unwrap();
+        let settings = DataSettings {
+            path: Some("a.csv".into()),
+            target: Some("y".into()),
+            ..DataSettings::default()
+        };
+        let told = warnings(&reader.read_all().unwrap(), &settings).unwrap();
+        for part in ["look like numbers", "`revenue`: no category has 5 rows"] {
+            assert!(told.iter().any(|told| told.contains(part)), "{told:?}");
+        }
+    }
 
     #[test]
     fn the_nearest_name_is_near() {

@@ -50,7 +50,7 @@ settings! {
         header: HeaderName = HeaderName::Detect;
         /// Treatment of missing values.
         missing: MissingName = MissingName::Impute;
-        /// Values that count as missing, in addition to an empty cell, separated by commas.
+        /// Values that count as missing, in addition to an empty cell and the default ones, separated by commas.
         [allows_hyphens: true]
         na_values: Words = na_values();
         /// Treatment of categories that do not occur in the training rows.
@@ -206,14 +206,13 @@ impl DataSettings {
 
     /// How the file is read. The column types are detected, or taken from a fitted preprocessor.
     pub(crate) fn csv_options(&self) -> CsvOptions {
-        let words = self.na_values.0.iter().cloned();
-        CsvOptions {
+        let options = CsvOptions {
             delimiter: self.delimiter.map(|delimiter| delimiter.0),
             decimal: self.decimal.into(),
             header: self.header.into(),
-            missing: words.chain([String::new()]).collect(),
             ..CsvOptions::default()
-        }
+        };
+        options.with_further_missing(self.na_values.0.iter().cloned())
     }
 
     /// Columns of a table that are neither targets nor features: those that are read for the splits, and those that other
