@@ -188,7 +188,6 @@ const ORDERS: &[(&str, &[&str])] = &[(
         "distinct",
         "order",
         "text",
-        "shell",
         "random",
         "parallel",
         "files",

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use burn_bayes_data::shell::command_of;
 use burn_bayes_tabular::error::INTERRUPTED;
 use burn_bayes_tabular::experiments::jobs::{Progress, Record};
 use burn_bayes_tabular::files::remove_unfinished;
-use burn_bayes_tabular::shell::command_of;
 use burn_bayes_tabular::{Result, TabularError};
 use serde::Serialize;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use burn_bayes_tabular::shell::command_of;
+use burn_bayes_data::shell::command_of;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use burn_bayes_data::shell::words_of;
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::error::TabularError;
 use burn_bayes_tabular::experiments::comparison::{Change, Variant};
@@ -11,7 +12,6 @@ use burn_bayes_tabular::settings::{
     Choice, Config, DataSettings, DecimalName, Delimiter, FileFormat, FitSettings, Kind, Scope,
     Setting, SettingValue, refused,
 };
-use burn_bayes_tabular::shell::words_of;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};

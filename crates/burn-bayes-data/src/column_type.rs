@@ -12,6 +12,7 @@ use crate::decimal::unit_of;
 use crate::error::{Place, shown};
 use crate::records::text_of;
 use crate::row::Row;
+use crate::shell::quoted_name;
 use crate::suspicion::Suspicion;
 use crate::table::ColumnKind;
 
@@ -136,8 +137,9 @@ impl Doubt<'_> {
         let name = place.column_name().unwrap_or_default();
         let cure = format!(
             "{}, list texts that stand for no value (`--na-values`), or, if they are categories, declare them \
-             (`--categories {name}`)",
-            self.cure
+             (`--categories {}`)",
+            self.cure,
+            quoted_name(name)
         );
         let example = match *self.alike.first()? {
             first if first == other => String::new(),

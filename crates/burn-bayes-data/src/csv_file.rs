@@ -22,6 +22,7 @@ use crate::error::{DataError, Place, no_column, shown};
 use crate::growing::{Growing, not_in_column};
 use crate::records::{Records, SAMPLE_ROWS};
 use crate::row::Row;
+use crate::shell::quoted_name;
 use crate::source::{self, Plain};
 use crate::table::{ColumnKind, Origin, Table};
 
@@ -305,8 +306,9 @@ impl<'a> CsvReader<'a> {
                 mark.expected()
             ),
             &format!(
-                "{}; if the column is categorical, declare it (`--categories {name}`)",
-                mark.cure()
+                "{}; if the column is categorical, declare it (`--categories {}`)",
+                mark.cure(),
+                quoted_name(name)
             ),
         ))
     }

@@ -174,7 +174,7 @@ impl CsvOptions {
     /// Checks that the columns named by the options exist in `source`.
     pub(crate) fn check_names(&self, source: &str, names: &[String]) -> Result<(), DataError> {
         let known: HashSet<&String> = names.iter().chain(&self.optional).collect();
-        let kinds = self.kinds.keys().map(|name| ("kinds", name));
+        let kinds = self.kinds.keys().map(|name| ("columns", name));
         let only = self.only.iter().flatten().map(|name| ("only", name));
         let kept = self.keep.iter().map(|name| ("keep", name));
         let mut named = kinds.chain(only).chain(kept);

@@ -3,6 +3,7 @@
 use crate::csv_options::CsvOptions;
 use crate::decimal::DecimalMark;
 use crate::error::{DataError, Place, shown};
+use crate::shell::quoted_name;
 use crate::table::{Column, ColumnKind, GrowingCategories, Texts};
 
 /// A column under construction.
@@ -71,7 +72,7 @@ impl Growing {
             return Ok(());
         }
         let place = place();
-        let name = place.column_name().unwrap_or_default();
+        let name = quoted_name(place.column_name().unwrap_or_default());
         let cure = format!(
             "write what matters of it as columns of numbers or texts, or leave the column out (`--ignore {name}`)"
         );
@@ -171,7 +172,7 @@ fn not_a_number(cell: &str, mark: DecimalMark, place: Place) -> DataError {
 
 /// The error of a text among cells that are all something else.
 pub(crate) fn not_in_column(cell: &str, expected: &str, place: Place) -> DataError {
-    let name = place.column_name().unwrap_or_default();
+    let name = quoted_name(place.column_name().unwrap_or_default());
     let cure = format!(
         "correct the cell, list it as a missing value (`--na-values`), declare the column as categories \
          (`--categories {name}`), or leave it out (`--ignore {name}`)"

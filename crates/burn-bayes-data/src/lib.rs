@@ -45,6 +45,8 @@
 //! # Ok::<(), burn_bayes_data::DataError>(())
 //! ```
 
+pub mod shell;
+
 mod checks;
 mod column_type;
 mod columns_file;

@@ -6,6 +6,9 @@ use crate::csv_file::column_name;
 use crate::dataset::Features;
 use crate::error::{DataError, Place, check_rows};
 
+/// What layers of a network make of a number of this size is far from the largest in single precision, 3e38.
+const LARGEST: f64 = 1e15;
+
 /// The scaling of a column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -105,11 +108,10 @@ impl ColumnScale {
         (value - self.centre) / self.spread
     }
 
-    /// The scaled value, which must be finite in single precision, because networks use it; `place` is for
-    /// messages.
+    /// The scaled value, which must be of a size that networks can compute with in single precision; `place` is for messages.
     pub(crate) fn apply_at(&self, value: f64, place: impl Fn() -> Place) -> Result<f64, DataError> {
         let scaled = self.apply(value);
-        match (scaled as f32).is_finite() {
+        match scaled.abs() <= LARGEST {
             true => Ok(scaled),
             false => Err(DataError::data(
                 place(),

@@ -188,7 +188,20 @@ pub fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     // Temporary files are private by default, but the final file needs the usual permissions.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder_of(path))
+    builder.tempfile_in(folder_of(path)).map_err(|error| {
+        // The name of the temporary file says nothing to anybody.
+        let folder = folder_of(path);
+        match folder.as_os_str().is_empty() || folder.is_dir() {
+            true => error,
+            false => io::Error::new(
+                error.kind(),
+                format!(
+                    "there is no folder {}; make it, or write elsewhere",
+                    folder.display()
+                ),
+            ),
+        }
+    })
 }
 
 /// The folder of a file; empty for the current one.

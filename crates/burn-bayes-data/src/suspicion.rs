@@ -19,6 +19,7 @@ use crate::copies::copies;
 use crate::dates::DateOrder;
 use crate::error::{Place, shown};
 use crate::far_cells::far_cells;
+use crate::shell::quoted_name;
 use crate::table::{Column, ColumnKind, Table};
 
 /// Minimum number of rows: in fewer, values may be unique by chance.
@@ -128,7 +129,7 @@ pub fn suspicions(table: &Table, targets: &[impl AsRef<str>]) -> Vec<Suspicion> 
 
 /// The advice to leave out a column.
 pub(crate) fn leave_out(column: &str) -> String {
-    format!("leave the column out (`--ignore {column}`)")
+    format!("leave the column out (`--ignore {}`)", quoted_name(column))
 }
 
 /// Finds a column that states the target: numbers that are nearly a linear function of it, or whose order is nearly that of

@@ -127,9 +127,11 @@ impl Assessment {
         let baselines = self.baselines.iter().filter_map(Baseline::verdict);
         let calibration = self.calibration.iter();
         let calibration = calibration.filter_map(CalibrationTest::verdict);
+        let unjudged = self.is_unjudged().then_some(Verdict::LookCloser);
         let unknown = self.has_few_rows().then_some(Verdict::LookCloser);
         let diverged = self.has_diverged.then_some(Verdict::DoNotUse);
-        let objections = baselines.chain(calibration).chain(unknown).chain(diverged);
+        let objections = baselines.chain(calibration).chain(unjudged);
+        let objections = objections.chain(unknown).chain(diverged);
         let objection = objections.max();
         let passed = (!self.baselines.is_empty()).then_some(Verdict::Trust);
         Self {
@@ -144,6 +146,12 @@ impl Assessment {
     fn has_few_rows(&self) -> bool {
         self.mutual_information
             .is_some_and(|nats| nats > MOST_UNKNOWN)
+    }
+
+    /// Whether rows were held out, but too few to judge predictions by.
+    fn is_unjudged(&self) -> bool {
+        let mut scores = self.baselines.iter().filter_map(|baseline| baseline.scores);
+        scores.any(|scores| scores.standard_error.is_none())
     }
 
     /// Whether there are doubts about the posterior alone.
@@ -238,8 +246,11 @@ impl fmt::Display for Assessment {
         let calibration = calibration.map(CalibrationTest::finding);
         let unknown = self.finding_of_unknown();
         let unknown = unknown.filter(|_| self.has_few_rows());
+        let unjudged = "the held-out rows are too few to judge its predictions";
+        let unjudged = self.is_unjudged().then(|| unjudged.to_string());
         let reasons = diverged
             .into_iter()
+            .chain(unjudged)
             .chain(worse)
             .chain(calibration)
             .chain(unknown)
@@ -271,6 +282,23 @@ mod tests {
             }),
             absent: None,
         }
+    }
+
+    #[test]
+    fn predictions_that_few_rows_judge_are_not_trusted() {
+        let mut baseline = beside(BaselineModel::Constant, -1.0);
+        let verdict = |baseline: &Baseline| {
+            let members = Assessment::of_members(vec![Verdict::Trust]);
+            members.with_baselines(vec![baseline.clone()], false)
+        };
+        assert_eq!(verdict(&baseline).verdict, Some(Verdict::Trust));
+        if let Some(scores) = &mut baseline.scores {
+            scores.standard_error = None;
+        }
+        let found = verdict(&baseline);
+        assert_eq!(found.verdict, Some(Verdict::LookCloser));
+        let text = found.to_string();
+        assert!(text.contains("too few to judge its predictions"), "{text}");
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::text::tick;
 /// Number of groups of many different values.
 pub(crate) const QUARTILES: usize = 4;
 
+/// The end of the name of all small categories together.
+pub(crate) const OTHERS: &str = "other categories";
+
 /// Rows in groups.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Groups {
@@ -89,8 +92,7 @@ impl Groups {
             true => most,
             false => order.len(),
         };
-        let others =
-            (order.len() > own).then(|| Some(format!("{} other categories", order.len() - own)));
+        let others = (order.len() > own).then(|| Some(format!("{} {OTHERS}", order.len() - own)));
         let names = order[..own].iter().map(|&group| self.names[group].clone());
         let place = |group: &usize| {
             order

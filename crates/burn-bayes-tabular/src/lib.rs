@@ -54,7 +54,6 @@ pub mod error;
 pub mod files;
 mod forest;
 pub mod random;
-pub mod shell;
 
 mod groups;
 mod order;

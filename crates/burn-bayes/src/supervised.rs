@@ -1,6 +1,7 @@
 //! [`Supervised`]: a network and a likelihood, as one model; and [`Fit`], which trains it in one call.
 
 mod auto;
+mod check;
 mod fit;
 mod fitted;
 mod rows;

@@ -11,8 +11,8 @@
 //! | samples | R̂ of the predictions of their chains | a median above 1.2 |
 //! | inputs and targets of [`Fit`](crate::Fit), if one of these is a problem | their means and deviations | far from 0 and 1 (`verdict/far_scale.rs`) |
 //!
-//! L* is the loss at the mean of a Gaussian, or in the best epoch if that was less, as in a training that diverged. L₀ is
-//! the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss, and
+//! E_q L − L* is the loss at draws minus that at the mean of a Gaussian, on the same rows, or what the loss of an epoch has risen
+//! since the best one if that is more, as in a training that diverged. L₀ is the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss, and
 //! by Akaike's criterion it is worth its place only if it gains a nat: so draws of a useful posterior lose at most half of
 //! what the mean has learned, and never more than half a nat per weight.
 
@@ -179,10 +179,11 @@ impl ValidationComparison {
         (!is_fine).then_some(excess)
     }
 
-    /// What is wrong, in a sentence for each part.
-    fn problems(&self) -> Vec<String> {
+    /// What is wrong, in a sentence for each part. One draw of several is no better than the others where chains agree.
+    fn problems(&self, chains_agree: bool) -> Vec<String> {
         let rows = self.difference.rows();
-        let worse = self.difference.is_worse().then(|| {
+        let is_judged = self.reference == Reference::Mean || !chains_agree;
+        let worse = (is_judged && self.difference.is_worse()).then(|| {
             let (mean, error) = (self.difference.mean(), self.difference.standard_error());
             let (reference, cure) = match self.reference {
                 Reference::Mean => (
@@ -225,10 +226,10 @@ pub(crate) fn entropy(counts: &[u64]) -> Option<f64> {
 /// The loss of training rows at draws of the posterior, and the least loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossAtDraws {
-    /// The mean loss of a row at the mean weights, in nats; `None` where the mean of the weights is no network.
-    pub at_mean: Option<f64>,
-    /// The mean loss of a row in the best epoch.
-    pub in_best_epoch: f64,
+    /// The mean loss of a row at the mean weights, in nats; at the last ones, where the mean of the weights is no network.
+    pub at_mean: f64,
+    /// By how much the mean loss of the last epoch is above that of the best one.
+    pub since_best_epoch: f64,
     /// E_q L, the mean loss of a row at draws.
     pub at_draws: f64,
     /// The standard error of E_q L.
@@ -242,15 +243,19 @@ pub struct LossAtDraws {
 }
 
 impl LossAtDraws {
-    /// L*, the least of the losses; NaN if that at the mean is.
+    /// E_q L − L*, by how much a row is predicted worse by draws than it could be; NaN if a loss is.
+    fn excess(&self) -> f64 {
+        (self.at_draws - self.at_mean).at_least(self.since_best_epoch)
+    }
+
+    /// L*, the least loss; NaN if a loss is.
     pub fn least(&self) -> f64 {
-        let at_mean = self.at_mean.unwrap_or(self.in_best_epoch);
-        at_mean.at_most(self.in_best_epoch)
+        self.at_draws - self.excess()
     }
 
     /// N (E_q L − L*), in nats.
     fn nats(&self) -> f64 {
-        self.train_len as f64 * (self.at_draws - self.least())
+        self.train_len as f64 * self.excess()
     }
 
     /// What a useful posterior loses at most, in nats.
@@ -277,15 +282,15 @@ impl LossAtDraws {
                 Some(constant) => format!("a constant prediction has {constant:.3}"),
                 None => format!("half a nat per weight is {:.0} nats", self.limit()),
             };
+            let at = match self.excess() > self.at_draws - self.at_mean {
+                true => "in the best epoch",
+                false => "at the mean",
+            };
             format!(
-                "draws of the weights destroy the fit: the training loss is {:.3} {} and {:.3} ± {:.3} at draws, {:.0} \
+                "draws of the weights destroy the fit: the training loss is {:.3} {at} and {:.3} ± {:.3} at draws, {:.0} \
                  nats in all ({lost}): the deviations are too large, or the training diverged; use a larger prior \
                  precision, a smaller learning rate or smaller initial deviations, or train longer",
                 self.least(),
-                match self.at_mean {
-                    Some(at_mean) if at_mean <= self.in_best_epoch => "at the mean",
-                    _ => "in the best epoch",
-                },
                 self.at_draws,
                 self.standard_error,
                 self.nats()
@@ -325,6 +330,10 @@ pub struct Verdict {
     pub(crate) kl_gap: Option<(KlGap, usize)>,
     /// How well chains of samples agree.
     pub agreement: Option<Agreement>,
+    /// Whether the draws are those of chains that were not compared, such as a single one.
+    pub(crate) is_uncompared: bool,
+    /// What is wrong with N, if it is known to be.
+    pub(crate) rows: Option<String>,
     /// Inputs and targets whose scale explains problems.
     pub(crate) far_scales: Vec<FarScale>,
     /// How often rows and prior count, if it is more than once.
@@ -399,6 +408,12 @@ impl Verdict {
             .agreement
             .filter(|agreement| !agreement.is_approximate());
         problems.extend(apart.map(|agreement| agreement.to_string()));
+        problems.extend(self.is_uncompared.then(|| {
+            "convergence unknown: only chains that are compared with others show it; sample at least two, of predictions \
+             that are finite"
+                .to_owned()
+        }));
+        problems.extend(self.rows.clone());
         if !problems.is_empty() {
             problems.extend(self.far_scales.iter().map(FarScale::to_string));
         }
@@ -412,10 +427,12 @@ impl Verdict {
              train longer, or set a shorter `mean_stage`"
                 .to_owned()
         });
+        let agreement = self.agreement;
+        let chains_agree = agreement.is_some_and(|agreement| agreement.is_approximate());
         let validation = self
             .validation
             .iter()
-            .flat_map(ValidationComparison::problems);
+            .flat_map(|validation| validation.problems(chains_agree));
         let draws = self.draws.iter().filter_map(LossAtDraws::problem);
         unfinished
             .into_iter()
@@ -479,8 +496,8 @@ mod tests {
 
     fn losses(at_mean: f64, at_draws: f64, constant: Option<f64>) -> LossAtDraws {
         LossAtDraws {
-            at_mean: Some(at_mean),
-            in_best_epoch: at_mean,
+            at_mean,
+            since_best_epoch: 0.0,
             at_draws,
             standard_error: 0.01,
             constant,
@@ -508,16 +525,18 @@ mod tests {
 
     #[test]
     fn a_training_that_diverged_is_compared_with_its_best_epoch() {
-        let diverged = |at_mean| LossAtDraws {
-            at_mean,
-            in_best_epoch: 0.05,
+        let diverged = LossAtDraws {
+            since_best_epoch: 2.25,
             ..losses(2.3, 2.3, Some(10_f64.ln()))
         };
-        for at_mean in [Some(2.3), None] {
-            assert!(diverged(at_mean).is_destroyed());
-            let problem = diverged(at_mean).problem().unwrap();
-            assert!(problem.contains("0.050 in the best epoch"), "{problem}");
-        }
+        assert!(diverged.is_destroyed());
+        let problem = diverged.problem().unwrap();
+        assert!(problem.contains("0.050 in the best epoch"), "{problem}");
+        let not_finite = LossAtDraws {
+            since_best_epoch: f64::NAN,
+            ..losses(0.1, 0.1, None)
+        };
+        assert!(not_finite.is_destroyed());
     }
 
     #[test]
@@ -573,15 +592,20 @@ mod tests {
 
         let mut validation = ValidationComparison::new(7, Reference::FirstDraw);
         validation.add(&[1.5; 20], &[1.6; 20]);
-        assert!(validation.problems().is_empty());
+        assert!(validation.problems(false).is_empty());
+        let mut worse = ValidationComparison::new(7, Reference::FirstDraw);
+        worse.add(&[1.6; 20], &[1.5; 20]);
+        assert_eq!(worse.problems(false).len(), 1);
+        // Chains that agree are samples, of which one may be better by chance.
+        assert!(worse.problems(true).is_empty());
         assert!(
             validation
                 .clone()
                 .with_constant(Some(1.6))
-                .problems()
+                .problems(false)
                 .is_empty()
         );
-        let problems = validation.with_constant(Some(1.4)).problems();
+        let problems = validation.with_constant(Some(1.4)).problems(false);
         assert!(
             problems[0].contains("worse than a constant"),
             "{problems:?}"

@@ -22,7 +22,7 @@ use clap::{Args, Subcommand};
 use crate::console::{Counter, busy, command_line, tell, warn};
 use crate::interruption;
 use burn_bayes_data::Table;
-use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::experiments::ModelChoice;
 use burn_bayes_tabular::experiments::jobs::{Existing, Progress, Record, threads};
 use burn_bayes_tabular::new_rows::KnownRows;
@@ -124,6 +124,10 @@ fn known_rows(
     let rows = busy(format_args!("reading {}", path.display()), || {
         KnownRows::read(run, path, format, by, conformal_by)
     })?;
+    if rows.rows() == 0 {
+        let problem = "no row can be scored: each lacks a value to compare predictions with, or one that they need";
+        return Err(TabularError::Data(format!("{}: {problem}", path.display())));
+    }
     if rows.left_out > 0 {
         let (usable, all) = (rows.rows(), rows.rows() + rows.left_out);
         tell(format_args!(

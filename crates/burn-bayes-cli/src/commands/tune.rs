@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use burn_bayes_data::shell::quoted;
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::experiments::jobs::{ResultCache, threads};
 use burn_bayes_tabular::experiments::search::{Ranges, Tuned, Tuning};
@@ -82,6 +83,7 @@ fn show(tuned: &Tuned, file: &str) -> Result<()> {
         print(format_args!("\n{rest} more trials are in trials.csv"))?;
     }
     print(format_args!(
-        "\n`burn-bayes fit --config {file} --out DIR` fits the best settings"
+        "\n`burn-bayes fit --config {} --out DIR` fits the best settings",
+        quoted(file)
     ))
 }

@@ -132,6 +132,10 @@ fn held_out_rows_come_from_a_file_of_their_own() {
     for (options, part) in [
         ("--validation-file no.csv", "no.csv"),
         (
+            "--validation-file earlier.csv",
+            "has the rows of the training file",
+        ),
+        (
             "--validation-file later.csv --validation 0.3",
             "--validation: is given together with `--validation-file`",
         ),

@@ -133,7 +133,7 @@ fn columns_that_are_not_wanted_are_not_looked_at() {
 fn a_setting_for_a_column_that_is_not_there_is_refused_unless_it_is_optional() {
     let kind = CsvOptions::default().with_kind("z", ColumnKind::Number);
     let only = CsvOptions::default().with_only(["x", "z"]);
-    for (setting, options) in [("kinds", kind), ("only", only)] {
+    for (setting, options) in [("columns", kind), ("only", only)] {
         let read = |options: &CsvOptions| {
             CsvReader::new(&b"x,y\n1,2\n"[..], "test.csv", options.clone()).map(drop)
         };

@@ -45,6 +45,8 @@ const SMALL: f64 = 0.15;
 const HELPED: f64 = -0.5;
 /// Nobody is asked to wait for chains of more than as many times the length.
 const MOST_TIMES: f64 = 20.0;
+/// A length that is reasonable however much longer it is, in seconds.
+const REASONABLE: f64 = 120.0;
 
 impl ChainAgreement {
     /// That of chains of this length.
@@ -103,7 +105,7 @@ impl ChainAgreement {
                 "longer chains do not help (it was {} before they were last lengthened)",
                 number(before)
             ),
-            _ if times > MOST_TIMES => {
+            _ if times > MOST_TIMES && times * seconds > REASONABLE => {
                 "longer chains would not help within a reasonable time".into()
             }
             _ if self.can_go_on => {

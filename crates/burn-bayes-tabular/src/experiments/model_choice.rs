@@ -145,7 +145,8 @@ impl ModelChoice {
         });
         let scored = usable.iter().map(|&place| candidates[place]).zip(costs);
         let scored = scored.filter_map(|(candidate, costs)| Some((candidate, costs?)));
-        Ok(Some(Self::among(&scored.collect::<Vec<_>>())))
+        let scored: Vec<_> = scored.collect();
+        Ok((!scored.is_empty()).then(|| Self::among(&scored)))
     }
 
     /// The best of candidates with the NLL of every left-out row.
@@ -454,6 +455,26 @@ mod tests {
         let one = ModelChoice::of_scale(&grown, &configs[0], 2).unwrap();
         assert!(one.is_some());
         assert_eq!(choices, [one.clone(), one.clone(), None, one]);
+    }
+
+    /// As many folds as the rarest class has rows; none of one row.
+    #[test]
+    fn a_class_of_few_rows_is_no_error() {
+        for ill in [1, 3] {
+            let targets = (0..ROWS).map(|row| f64::from(row < ill));
+            let inputs = normals(2).collect();
+            let columns = vec![
+                Column::numbers("y", targets.collect()),
+                Column::numbers("x", inputs),
+            ];
+            let table = Table::new(columns).unwrap();
+            let rows = SplitTable::of(table, (0..ROWS).collect(), Vec::new());
+            let mut config = config("");
+            config.data.task = Some(TaskName::Classification);
+            config.data.path = Some("ill.csv".into());
+            let choice = ModelChoice::of(&rows, &config, 2).unwrap();
+            assert_eq!(choice.is_some(), ill > 1);
+        }
     }
 
     #[test]

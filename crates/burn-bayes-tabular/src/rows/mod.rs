@@ -9,6 +9,7 @@ mod training_set;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use burn_bayes_data::shell::quoted;
 use burn_bayes_data::{
     Column, ColumnKind, CsvReader, Dataset, Preprocessor, PreprocessorConfig, Suspicion, Table,
     Targets, suspicions,
@@ -87,7 +88,8 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
         let is_split = settings.time.is_some() || settings.group_by.is_some();
         if is_feature && !is_suspicious && !is_split && is_time(column) {
             warn(format!(
-                "it looks like the time of the rows; if later rows are to be predicted, hold out the latest ones (`--time {name}`)"
+                "it looks like the time of the rows; if later rows are to be predicted, hold out the latest ones (`--time {}`)",
+                quoted(name)
             ));
         }
     }

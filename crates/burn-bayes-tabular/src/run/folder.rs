@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use burn::tensor::Device;
+use burn_bayes_data::shell::command_of;
 
 use crate::error::{Result, TabularError};
 use crate::files::{at, lock, make_folder, read_text, remove, write_whole};
 use crate::report::PLOTS;
 use crate::settings::{Config, refused};
-use crate::shell::command_of;
 
 /// A folder of a run.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Verdict;
 use super::divergence::FEWEST_ROWS;
 use crate::error::Result;
-use crate::groups::shown;
+use crate::groups::{OTHERS, shown};
 use crate::predict::{Predictions, mismatched};
 use crate::relevance::{by_relevance, groups};
 use crate::text::number;
@@ -97,6 +97,10 @@ impl CalibrationTest {
                         "the report has the calibration of every class",
                     ),
                     false => ("PIT test", "the report has the coverage of every group"),
+                };
+                let group = match group.ends_with(OTHERS) {
+                    true => format!("one of {group}"),
+                    false => group.clone(),
                 };
                 format!(
                     "the held-out rows whose `{input}` is {group} do not come as predicted ({test}, p-value {}); {cure}",

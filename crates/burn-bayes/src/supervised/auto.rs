@@ -5,6 +5,7 @@ use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::train::InferenceStep;
 use burn_bayes_graph::{Layout, module_device};
 
+use super::check::check;
 use super::fit::{Fit, PREDICTION_DRAWS, ROWS_AT_ONCE, beside_data, first_precisions, shown};
 use super::fitted::Fitted;
 use super::rows::Rows;
@@ -17,6 +18,7 @@ use crate::noise::Noise;
 use crate::posterior::{AnyPosterior, running};
 use crate::predict::Predictor;
 use crate::sampling::{Agreement, Budget, Sampling, SamplingConfig, batches_of_rows, some_rows};
+use crate::train::is_everything;
 use crate::verdict::{Reference, ValidationComparison, Verdict};
 
 /// The times that progress is shown.
@@ -89,13 +91,15 @@ impl Fit<Auto> {
         let layout = Layout::new(&model, &self.config.group)?;
         let device = module_device(&model);
         let rows = Rows::new(data.clone(), &device)?;
+        check(&model, &rows)?;
         let (held_out, training) = self.split(&rows)?;
         let budget = Budget::new(budget);
         let steps = SamplingConfig::new().all_steps() as f64;
         let is_allowed = |of_step: f64| budget.allows(steps * of_step);
         // Every weight has at least one multiplication with every row.
         let least = layout.len() as f64 * (training.len() * chains) as f64;
-        if is_allowed(least) && !self.has_training_settings() && running(&model).is_none() {
+        let is_sampled = is_everything(&model, &layout) && running(&model).is_none();
+        if is_sampled && is_allowed(least) && !self.has_training_settings() {
             let group = self.config.group.clone();
             let (model, group, layout) = match self.learns_noise {
                 true => with_noise(&model, &layout, rows.select(&training).1)?,
@@ -114,6 +118,7 @@ impl Fit<Auto> {
                 let verdict = Verdict {
                     validation: validated(&predictor, &rows, &held_out)?,
                     agreement,
+                    is_uncompared: agreement.is_none(),
                     ..Verdict::default()
                 };
                 let fitted = Fitted::new(predictor);

@@ -15,8 +15,9 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::tensor::Tensor;
 use burn::train::InferenceStep;
-use burn_bayes_graph::{ExampleBatch, module_device};
+use burn_bayes_graph::{ExampleBatch, Layout, module_device};
 
+use super::check::check;
 use super::fitted::Fitted;
 use super::rows::{Rows, Shuffled};
 use super::{Inputs, Supervised};
@@ -224,6 +225,7 @@ impl<C: MethodConfig> Fit<C> {
     {
         let device = module_device(&model);
         let rows = &Rows::new(data, &device)?;
+        check(&model, rows)?;
         let batch_size = self.batch_size.unwrap_or(BATCH_SIZE);
         counts([
             ("batch_size", batch_size),
@@ -260,7 +262,7 @@ impl<C: MethodConfig> Fit<C> {
         let rates = self.rates(epochs * batches.per_epoch())?;
         config.steps = Some((epochs * batches.per_epoch()) as u64);
         let bayesian = config.try_init(model)?.with_compiled_loss();
-        let optimizer = self.optimizer(&config, &bayesian, &batches);
+        let optimizer = self.optimizer(&config, &bayesian, &batches)?;
         let trainer = Trainer::new(bayesian, optimizer, rates)
             .with_epochs(epochs)
             .with_seed(config.seed);
@@ -289,22 +291,22 @@ impl<C: MethodConfig> Fit<C> {
         rates.over(steps).try_init()
     }
 
-    /// Methods that observe the iterates of an ordinary training have the prior as its weight decay, but for weights whose
-    /// scale changes nothing.
+    /// The parameters that no prior of the method is for have one as weight decay: all of a method that observes the iterates of
+    /// an ordinary training, and those outside the group of the others; but not those whose scale changes nothing.
     fn optimizer<M, X, Y>(
         &self,
         config: &BayesianConfig<C>,
         bayesian: &Bayesian<Supervised<M, X, Y>, C::Algorithm>,
         batches: &Shuffled<'_, (X, Y)>,
-    ) -> ModuleOptimizer
+    ) -> Result<ModuleOptimizer>
     where
         M: Module + ModuleDisplay + 'static,
         X: Inputs,
         Y: Targets,
     {
         let adam = FusedAdamConfig::new();
-        if !is_of_iterates::<C>() {
-            return adam.init();
+        if !is_of_iterates::<C>() && bayesian.is_everything() {
+            return Ok(adam.init());
         }
         let penalty = 1.0 / config.train_len as f64;
         let warm_up = MeanStage::default_warm_up(config.steps.unwrap_or_default());
@@ -312,19 +314,30 @@ impl<C: MethodConfig> Fit<C> {
             .clone()
             .with_weight_decay(Some(WeightDecayConfig::new(penalty as f32)))
             .with_decay_warm_up(warm_up);
-        let optimizer = decaying.init();
         let first = batches.epoch(0, 0).next();
         let first = first.filter(|_| bayesian.moves_statistics());
-        let paths = first.map_or(Vec::new(), |batch| scale_free(bayesian.template(), batch));
-        // An empty group would be all parameters.
-        match paths.is_empty() {
-            true => optimizer,
+        let free = first.map_or(Vec::new(), |batch| scale_free(bayesian.template(), batch));
+        let (all, others, paths) = match is_of_iterates::<C>() {
+            true => (decaying, adam, free),
             false => {
-                let paths = paths.iter().map(|path| format!("model.{path}"));
-                let group = ParamGroup::from_paths(paths.collect());
-                optimizer.with_group(group, adam.build(), None)
+                let model = Layout::new(bayesian.template(), &ParamGroup::all())?;
+                let paths = model.entries().iter().map(|entry| entry.path.clone());
+                let random = bayesian.layout().entries();
+                let is_outside = |path: &String| random.iter().all(|entry| entry.path != *path);
+                let outside = paths.filter(|path| is_outside(path) && !free.contains(path));
+                (adam, decaying, outside.collect())
             }
-        }
+        };
+        let paths = paths.iter().map(|path| format!("model.{path}"));
+        let paths: Vec<String> = paths.collect();
+        // An empty group would be all parameters.
+        Ok(match paths.is_empty() {
+            true => all.init(),
+            false => {
+                let group = ParamGroup::from_paths(paths);
+                all.init().with_group(group, others.build(), None)
+            }
+        })
     }
 }
 
@@ -338,8 +351,8 @@ pub(super) fn first_precisions<Y: Targets>(
     likelihood: &Likelihood,
     targets: Y,
 ) -> Result<Vec<f64>> {
-    // Targets with noise are no classes, so the number of outputs does not matter.
-    let units = unit_precisions(likelihood, &targets.columns(likelihood, 0))?;
+    // The number of outputs matters for classes only, which have no noise.
+    let units = unit_precisions(likelihood, &targets.columns(likelihood, 1))?;
     Ok(units.iter().map(|unit| FIRST_GUESS * unit).collect())
 }
 

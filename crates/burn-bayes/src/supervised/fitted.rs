@@ -9,12 +9,23 @@ use burn_bayes_graph::{CapturedForward, module_device};
 
 use super::fit::PREDICTION_DRAWS;
 use super::{Inputs, LOG_VARIANCE, Supervised};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::likelihood::{Likelihood, Prediction, Targets};
 use crate::noise::Noise;
 use crate::posterior::{AnyPosterior, Posterior};
 use crate::predict::Predictor;
 use crate::sampling::placed;
+
+/// The first row of outputs `[draws, rows, outputs]` that are not all finite.
+fn first_not_finite(outputs: &Tensor<3>) -> Option<usize> {
+    if outputs.clone().is_finite().all().into_scalar::<bool>() {
+        return None;
+    }
+    let [_, rows, width] = outputs.dims();
+    let values = outputs.clone().into_data();
+    let place = values.iter::<f64>().position(|value| !value.is_finite());
+    place.map(|place| place / width % rows)
+}
 
 /// A [`Supervised`] model and the posterior over its weights, which is of either form where none is named.
 #[derive(Clone, Debug)]
@@ -131,7 +142,13 @@ where
                 Tensor::stack(predictor.map_draws(self.draws, forward)?, 0)
             }
         };
-        Ok(Prediction::new(self.likelihood().clone(), outputs))
+        match first_not_finite(&outputs) {
+            None => Ok(Prediction::new(self.likelihood().clone(), outputs)),
+            Some(row) => Err(Error::config(
+                "inputs",
+                format!("give no finite outputs in row {row} (from 0); check that row"),
+            )),
+        }
     }
 
     /// The likelihood, with the noise that was learned.

@@ -55,7 +55,7 @@ impl<B: ExampleBatch> Rows<B> {
     }
 }
 
-/// Mini-batches of some of the rows, in another order in every epoch.
+/// Mini-batches of some of the rows, of at most so many, in another order in every epoch.
 #[derive(Debug)]
 pub(super) struct Shuffled<'a, B> {
     pub(super) rows: &'a Rows<B>,
@@ -76,9 +76,11 @@ impl<B: ExampleBatch> Batches for Shuffled<'_, B> {
             .noise
             .fold(epoch as u64)
             .shuffled(self.training.to_vec());
-        (first..self.per_epoch()).map(move |number| {
-            let start = number * self.batch_size;
-            let rows = &order[start..order.len().min(start + self.batch_size)];
+        let count = self.per_epoch();
+        // Of nearly equal sizes: a last one of a single row would be worth as much as the others.
+        let place = move |number: usize| number * self.training.len() / count;
+        (first..count).map(move |number| {
+            let rows = &order[place(number)..place(number + 1)];
             let mut selected = Select {
                 rows: rows.iter().map(|&row| row as i64).collect(),
                 requires_autodiff: true,

@@ -18,6 +18,7 @@ use crate::metric::testing::metadata;
 use crate::metric::{AverageNllMetric, CrpsMetric, MixtureNllMetric};
 use crate::noise::Noise;
 use crate::posterior::{AnyPosterior, Posterior};
+use crate::train::Batches;
 use crate::{BayesianConfig, GaussianNll};
 
 /// The folder of one test.
@@ -267,10 +268,12 @@ fn a_model_that_cannot_be_sampled_is_trained() {
 }
 
 #[test]
-fn classes_are_sampled_and_a_group_leaves_the_rest_as_it_is() {
+fn a_group_is_sampled_if_the_rest_is_frozen_and_otherwise_both_are_trained() {
     let (x, labels) = classes();
-    let net = Net::new(6, 2, false, 3);
+    let mut net = Net::new(6, 2, false, 3);
     let first = values(net.first.weight.val());
+    let trained = net.clone();
+    net.first = net.first.no_grad();
     let model: Supervised<_, _, Tensor<1, Int>> =
         Supervised::new(net, Net::forward, Likelihood::Categorical);
     let settings =
@@ -285,6 +288,129 @@ fn classes_are_sampled_and_a_group_leaves_the_rest_as_it_is() {
     );
     let probabilities = values(fitted.predict(x).unwrap().probabilities().unwrap());
     assert!(probabilities[0] > 0.8 && probabilities[2 * ROWS - 1] > 0.8);
+
+    let model = Supervised::new(trained, Net::forward, Likelihood::Categorical);
+    let fit = auto(0).with_settings(settings);
+    let (fitted, _) = fit.run(model, classes()).unwrap();
+    assert!(fitted.posterior().as_gaussian().is_some());
+    assert_ne!(
+        values(fitted.mean_network().unwrap().first.weight.val()),
+        first
+    );
+}
+
+/// One chain cannot be compared with another.
+#[test]
+fn a_single_chain_does_not_pass_for_converged() {
+    let model = Supervised::new(Net::new(4, 1, false, 1), Net::forward, gaussian(25.0));
+    let one = Fit::new(Auto::new().with_chains(1)).with_progress(false);
+    let (_, verdict) = one.run(model, curve()).unwrap();
+    assert!(verdict.agreement.is_none());
+    let problem = verdict.to_string();
+    assert!(problem.contains("convergence unknown"), "{problem}");
+}
+
+/// Of 41 rows in batches of at most 32, none is alone.
+#[test]
+fn mini_batches_are_of_nearly_equal_sizes() {
+    let (x, y) = curve();
+    let rows = super::rows::Rows::new((x.clone(), y), &x.device()).unwrap();
+    let sizes = |count: usize, batch_size| {
+        let training: Vec<usize> = (0..count).collect();
+        let batches = super::rows::Shuffled {
+            rows: &rows,
+            training: &training,
+            batch_size,
+            noise: Noise::new(0),
+        };
+        let sizes = batches.epoch(0, 0).map(|(x, _)| x.dims()[0]);
+        sizes.collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(41, 32), [20, 21]);
+    assert_eq!(sizes(60, 20), [20, 20, 20]);
+    assert_eq!(sizes(5, 32), [5]);
+}
+
+/// The losses of counts are hundreds of nats apart, without their constant, and draws are compared with the mean on the same
+/// rows.
+#[test]
+fn draws_that_fit_large_counts_are_not_said_to_destroy_the_fit() {
+    let (x, _) = curve();
+    let rates = ((x.clone() * 2.0).sin() * 0.5 + 400.0_f64.ln()).exp();
+    let noise = Noise::new(6).normal(ROWS, &x.device()).reshape([ROWS, 1]);
+    let counts = (rates.clone() + noise * rates.sqrt()).round();
+    let model = Supervised::new(Net::new(6, 1, false, 2), Net::forward, Likelihood::Poisson);
+    let fit = Fit::new(VifaConfig::new()).with_progress(false);
+    let (_, verdict) = fit.run(model, (x, counts)).unwrap();
+    let problem = verdict.to_string();
+    assert!(!problem.contains("destroy"), "{problem}");
+}
+
+#[test]
+fn targets_that_a_likelihood_does_not_have_are_refused() {
+    let (x, y) = curve();
+    let rows = || x.clone();
+    let fit = || Fit::new(VifaConfig::new()).with_progress(false);
+    fn refused<Y: Targets>(
+        fit: Fit<VifaConfig>,
+        outputs: usize,
+        likelihood: Likelihood,
+        data: (Tensor<2>, Y),
+    ) -> String {
+        let net = Net::new(3, outputs, false, 1);
+        let model = Supervised::new(net, Net::forward, likelihood);
+        fit.run(model, data).unwrap_err().to_string()
+    }
+    let labels = |first: i64| {
+        let labels: Vec<i64> = (0..ROWS as i64).map(|row| row % 3 + first).collect();
+        Tensor::<1, Int>::from_data(&*labels, &x.device())
+    };
+    use Likelihood::{Bernoulli, Categorical, HeteroscedasticGaussian, Ordinal, Poisson};
+    for (likelihood, outputs) in [(Categorical, 3), (Ordinal, 2)] {
+        let from_one = refused(fit(), outputs, likelihood.clone(), (rows(), labels(1)));
+        let said = "row 2 (from 0) is none of the classes 0 to 2";
+        assert!(from_one.contains(said), "{from_one}");
+        let below = refused(fit(), outputs, likelihood, (rows(), labels(-1)));
+        assert!(below.contains("row 0 (from 0) is none"), "{below}");
+    }
+    let zeros = Tensor::<2>::zeros([ROWS, 3], &x.device());
+    let empty = refused(fit(), 3, Categorical, (rows(), zeros));
+    assert!(empty.contains("none of the classes"), "{empty}");
+    let floats = refused(fit(), 3, Categorical, (rows(), y.clone()));
+    assert!(floats.contains("`Tensor<1, Int>`"), "{floats}");
+    let three = refused(fit(), 1, Bernoulli, (rows(), y.clone() * 0.0 + 3.0));
+    assert!(three.contains("has the label 3"), "{three}");
+    for counts in [y.clone() * 0.0 - 1.0, y.clone() * 0.0 + 0.5] {
+        let problem = refused(fit(), 1, Poisson, (rows(), counts));
+        assert!(problem.contains("is no count"), "{problem}");
+    }
+    let one = refused(fit(), 1, HeteroscedasticGaussian, (rows(), y.clone()));
+    assert!(
+        one.contains("has 1 outputs") && one.contains("needs 2"),
+        "{one}"
+    );
+    let zero = refused(fit(), 1, gaussian(0.0), (rows(), y.clone()));
+    assert!(zero.contains("noise_precision"), "{zero}");
+    let noise = refused(
+        fit().with_learned_noise(),
+        3,
+        Categorical,
+        (rows(), labels(0)),
+    );
+    assert!(noise.contains("no noise precision to learn"), "{noise}");
+}
+
+#[test]
+fn a_prediction_that_is_not_finite_is_an_error_that_names_the_row() {
+    let model = Supervised::new(Net::new(3, 1, false, 1), Net::forward, gaussian(25.0));
+    let fit = Fit::new(VifaConfig::new())
+        .with_epochs(3)
+        .with_progress(false);
+    let (fitted, _) = fit.run(model, curve()).unwrap();
+    let device = Device::default();
+    let inputs = Tensor::from_floats([[0.1], [f32::NAN]], &device);
+    let problem = fitted.predict(inputs).unwrap_err().to_string();
+    assert!(problem.contains("row 1 (from 0)"), "{problem}");
 }
 
 #[test]
@@ -334,7 +460,9 @@ fn noise_is_sampled_without_held_out_rows() {
 
 #[test]
 fn noise_is_sampled_whatever_the_group() {
-    let model = Supervised::new(Net::new(4, 1, false, 3), Net::forward, gaussian(1.0));
+    let mut net = Net::new(4, 1, false, 3);
+    net.first = net.first.no_grad();
+    let model = Supervised::new(net, Net::forward, gaussian(1.0));
     let settings =
         |config: BayesianConfig<Auto>| config.with_group(ParamGroup::from_predicate("last"));
     let fit = auto(0).with_settings(settings).with_learned_noise();

@@ -384,6 +384,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         Verdict {
             is_unfinished: !self.has_posterior(),
             validation: self.validation_check.comparison(),
+            rows: self.rows_seen.problem(),
             ..Verdict::default()
         }
     }
@@ -621,7 +622,7 @@ where
 }
 
 /// Whether all trained parameters of the model are in the layout.
-fn is_everything<M: Module>(model: &M, layout: &Layout) -> bool {
+pub(crate) fn is_everything<M: Module>(model: &M, layout: &Layout) -> bool {
     Layout::new(model, &ParamGroup::all()).is_ok_and(|all| all.len() == layout.len())
 }
 

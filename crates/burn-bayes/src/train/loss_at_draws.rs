@@ -18,13 +18,13 @@ use crate::verdict::{LossAtDraws, entropy};
 const DRAWS: u64 = 4;
 const BATCHES: usize = 4;
 
-/// The losses of a few batches, beside that of the best epoch; `None` for an algorithm that has not learned a posterior yet.
+/// The losses of a few batches, with what the loss of an epoch has risen since the best one; `None` for an algorithm that has not learned a posterior yet.
 ///
 /// Every layer is frozen, as in inference, so that no running statistic changes.
 pub(crate) fn loss_at_draws<M, A>(
     bayesian: &Bayesian<M, A>,
     batches: &mut dyn Iterator<Item = <M as TrainStep>::Input>,
-    in_best_epoch: f64,
+    since_best_epoch: f64,
 ) -> Result<Option<LossAtDraws>>
 where
     M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws + BatchLoss>,
@@ -52,9 +52,10 @@ where
     });
     let mut models = draws.collect::<Result<Vec<_>>>()?;
     let gaussian = (&posterior as &dyn Any).downcast_ref::<FactorPosterior>();
-    if let Some(gaussian) = gaussian {
-        models.push(layout.write_leaves(frozen.clone(), gaussian.mean())?);
-    }
+    models.push(match gaussian {
+        Some(gaussian) => layout.write_leaves(frozen.clone(), gaussian.mean())?,
+        None => frozen.clone(),
+    });
     let mut sums = vec![0.0; models.len()];
     let (mut rows, mut classes) = (0, Some(Vec::new()));
     for batch in batches.take(BATCHES) {
@@ -79,8 +80,8 @@ where
     let average = at_draws.iter().sum::<f64>() / count;
     let scatter: f64 = at_draws.iter().map(|loss| (loss - average).powi(2)).sum();
     Ok(Some(LossAtDraws {
-        at_mean: at_mean.first().copied(),
-        in_best_epoch,
+        at_mean: at_mean[0],
+        since_best_epoch,
         at_draws: average,
         standard_error: (scatter / (count - 1.0) / count).sqrt(),
         constant: classes.and_then(|classes| entropy(&counts(&classes))),

@@ -36,6 +36,7 @@ mod trainer;
 mod validation_check;
 
 pub use bayesian::Bayesian;
+pub(crate) use bayesian::is_everything;
 #[doc(hidden)]
 pub use bayesian::{DEFAULT_PREDICTION_DRAWS, MAX_REJECTIONS};
 #[doc(hidden)]

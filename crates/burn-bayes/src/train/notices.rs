@@ -1,7 +1,7 @@
 //! Warnings about a training that is probably not the intended one, each logged once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::predict::TrainingFlag;
 
@@ -26,6 +26,8 @@ struct Counts {
     rows: AtomicU64,
     largest_batch: AtomicU64,
     is_checked: AtomicBool,
+    /// What is wrong with N, once it has been compared.
+    problem: OnceLock<String>,
 }
 
 impl RowsSeen {
@@ -44,11 +46,18 @@ impl RowsSeen {
         }
         let largest = self.0.largest_batch.load(Ordering::Relaxed);
         if rows.abs_diff(train_len as u64) > largest {
-            log::warn!(
-                "train_len: is {train_len}, but {rows} rows were trained on before the first validation; set it to \
+            let problem = format!(
+                "`train_len` is {train_len}, but {rows} rows were trained on before the first validation; set it to \
                  the number of training examples, {rows} if that was one epoch"
             );
+            log::warn!("{problem}");
+            let _ = self.0.problem.set(problem);
         }
+    }
+
+    /// What the comparison with N has found.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.0.problem.get().cloned()
     }
 }
 

@@ -3,12 +3,12 @@
 //! A variant changes some settings of the fits: those of a training, and how columns are prepared. It may not change which
 //! rows are compared, their target or their unit, because scores of different rows cannot be compared.
 
+use burn_bayes_data::shell::quoted;
 use burn_bayes_data::{Column, Table};
 
 use crate::error::{Result, TabularError};
 use crate::rows::not_a_column;
 use crate::settings::{Config, DataSettings, FitSettings, Method, MissingName, Scope, refused};
-use crate::shell::quoted;
 
 /// A change of one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]

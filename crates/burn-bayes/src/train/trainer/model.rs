@@ -104,8 +104,8 @@ pub trait TrainerModel: Module + TrainStep<Output: BatchLoss> {
         Ok(self.optimize(optimizer, rate, scaled))
     }
 
-    /// What is known about the fit at the end of a training, given some of its batches and the mean loss of its best
-    /// epoch. `None` for a plain model.
+    /// What is known about the fit at the end of a training, given some of its batches, and by how much the mean loss of the last
+    /// epoch is above that of the best one. `None` for a plain model.
     ///
     /// # Errors
     ///
@@ -113,9 +113,9 @@ pub trait TrainerModel: Module + TrainStep<Output: BatchLoss> {
     fn verdict(
         &self,
         batches: &mut dyn Iterator<Item = Self::Input>,
-        in_best_epoch: f64,
+        since_best_epoch: f64,
     ) -> Result<Option<Verdict>> {
-        let _ = (batches, in_best_epoch);
+        let _ = (batches, since_best_epoch);
         Ok(None)
     }
 }
@@ -167,12 +167,14 @@ where
     fn verdict(
         &self,
         batches: &mut dyn Iterator<Item = <M as TrainStep>::Input>,
-        in_best_epoch: f64,
+        since_best_epoch: f64,
     ) -> Result<Option<Verdict>> {
         let verdict = Bayesian::verdict(self);
-        Ok(Some(match loss_at_draws(self, batches, in_best_epoch)? {
-            Some(draws) => verdict.with_draws(draws),
-            None => verdict,
-        }))
+        Ok(Some(
+            match loss_at_draws(self, batches, since_best_epoch)? {
+                Some(draws) => verdict.with_draws(draws),
+                None => verdict,
+            },
+        ))
     }
 }

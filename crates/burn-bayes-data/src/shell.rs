@@ -33,7 +33,8 @@ pub fn words_of(text: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(words)
 }
 
-pub(crate) fn quoted(word: &str) -> String {
+/// A word as a shell reads it.
+pub fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_=.,:/+".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.into(),
@@ -41,9 +42,24 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
+/// The name of a column as the value of an option that takes a list.
+pub fn quoted_name(name: &str) -> String {
+    match name.contains(',') {
+        true => quoted(&format!("\"{name}\"")),
+        false => quoted(name),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_with_commas_are_one_item_of_a_list() {
+        assert_eq!(quoted_name("age"), "age");
+        assert_eq!(quoted_name("Row No"), "'Row No'");
+        assert_eq!(quoted_name("a, b"), "'\"a, b\"'");
+    }
 
     #[test]
     fn words_are_quoted_as_a_shell_needs() {
