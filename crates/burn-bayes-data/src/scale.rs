@@ -7,7 +7,7 @@ use crate::dataset::Features;
 use crate::error::{DataError, Place, check_rows};
 
 /// What layers of a network make of a number of this size is far from the largest in single precision, 3e38.
-const LARGEST: f64 = 1e15;
+const LARGEST: f64 = 1e30;
 
 /// The scaling of a column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

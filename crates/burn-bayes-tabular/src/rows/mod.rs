@@ -376,7 +376,7 @@ mod tests {
             ..DataSettings::default()
         };
         let told = warnings(&reader.read_all().unwrap(), &settings).unwrap();
-        for part in ["look like numbers", "`revenue`: no category has 5 rows"] {
+        for part in ["look like numbers", "column `revenue`: no category has"] {
             assert!(told.iter().any(|told| told.contains(part)), "{told:?}");
         }
     }

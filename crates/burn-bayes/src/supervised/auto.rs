@@ -32,8 +32,8 @@ const STARTS: u64 = 0x7374_6172;
 /// ([`SamplingConfig`]) where they take about half a minute, and otherwise a Gaussian by [`SlangConfig`].
 ///
 /// What is chosen depends on the model, the number of rows and the settings, and not on time, so that it is the same on every
-/// machine. Settings that only trainings have ([`Fit::with_epochs`], say), running statistics, as batch norm has them, and
-/// operations that cannot be compiled, lead to a training. Otherwise the number of multiplications decides.
+/// machine. Settings that only trainings have ([`Fit::with_epochs`], say), a group that leaves other parameters to be trained,
+/// running statistics, as batch norm has them, and operations that cannot be compiled, lead to a training. Otherwise the number of multiplications decides.
 ///
 /// Chains start at the model's weights, in another order in every chain and parameter. Those that do not agree are lengthened
 /// within the budget. Noise that is learned is sampled with the weights; the likelihood of the fit is then

@@ -57,6 +57,9 @@ const SHUFFLING: u64 = 0x7368_7566;
 
 /// Trains a [`Supervised`] model on data in memory, with the tuned settings of a method.
 ///
+/// Parameters outside of a `group` are trained with weight decay. Dropout is off wherever draws of the weights already perturb
+/// the network, as in [`Bayesian`]; [`Bayesian::with_dropout`] and a [`Trainer`] have it on.
+///
 /// ```
 /// use burn::nn::{Linear, LinearConfig};
 /// use burn::tensor::{Device, Tensor};

@@ -584,7 +584,11 @@ fn what_cannot_be_fitted_is_refused_by_name() {
         problem.contains("cannot be learned from 0 of 5 rows"),
         "{problem}"
     );
-    let problem = message(fit().with_learned_noise(), Likelihood::Poisson, curve());
+    let counts = || {
+        let (x, y) = curve();
+        (x, y * 0.0 + 1.0)
+    };
+    let problem = message(fit().with_learned_noise(), Likelihood::Poisson, counts());
     assert!(
         problem.contains("Poisson, which has no noise precision"),
         "{problem}"
@@ -611,7 +615,7 @@ fn what_cannot_be_fitted_is_refused_by_name() {
     let problem = of(Auto::new().with_budget(Some(f64::NAN)));
     assert!(problem.starts_with("budget: is NaN"), "{problem}");
     let learned = || Fit::new(Auto::new()).with_learned_noise();
-    let problem = message(learned(), Likelihood::Poisson, curve());
+    let problem = message(learned(), Likelihood::Poisson, counts());
     assert!(
         problem.contains("Poisson, which has no noise precision"),
         "{problem}"

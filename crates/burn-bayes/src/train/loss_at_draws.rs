@@ -52,10 +52,11 @@ where
     });
     let mut models = draws.collect::<Result<Vec<_>>>()?;
     let gaussian = (&posterior as &dyn Any).downcast_ref::<FactorPosterior>();
-    models.push(match gaussian {
-        Some(gaussian) => layout.write_leaves(frozen.clone(), gaussian.mean())?,
-        None => frozen.clone(),
-    });
+    let mean = match gaussian {
+        Some(gaussian) => gaussian.mean(),
+        None => layout.flatten(bayesian.template())?.without_autodiff(),
+    };
+    models.push(layout.write_leaves(frozen.clone(), mean)?);
     let mut sums = vec![0.0; models.len()];
     let (mut rows, mut classes) = (0, Some(Vec::new()));
     for batch in batches.take(BATCHES) {

@@ -47,7 +47,7 @@ impl RowsSeen {
         let largest = self.0.largest_batch.load(Ordering::Relaxed);
         if rows.abs_diff(train_len as u64) > largest {
             let problem = format!(
-                "`train_len` is {train_len}, but {rows} rows were trained on before the first validation; set it to \
+                "train_len: is {train_len}, but {rows} rows were trained on before the first validation; set it to \
                  the number of training examples, {rows} if that was one epoch"
             );
             log::warn!("{problem}");
