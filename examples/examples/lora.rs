@@ -141,10 +141,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             .with_seed(seed);
         let slang = BayesianConfig::new(count, SlangConfig::new().with_rank(4))
             .with_prior(prior.clone())
+            .with_mean_stage(MeanStage::None)
             .with_steps(steps)
             .with_seed(seed);
         let ivon = BayesianConfig::new(count, IvonConfig::new())
             .with_prior(prior)
+            .with_mean_stage(MeanStage::None)
             .with_steps(steps)
             .with_seed(seed);
         // ANCHOR_END: methods

@@ -157,9 +157,10 @@ fn renames(path: &str, source: &Source<'_>) -> Vec<String> {
 /// Code that names a backend, or that computes where the features of the build decide, outside the
 /// places that may.
 fn backends(path: &str, source: &Source<'_>) -> Vec<String> {
-    const PLACES: [&str; 5] = [
+    const PLACES: [&str; 6] = [
         "benches/",
         "examples/",
+        "several-machines/",
         "crates/burn-bayes-tabular/src/settings/device.rs",
         "crates/burn-bayes-graph/src/cpu/",
         "crates/burn-bayes/src/kernels/",

@@ -99,11 +99,11 @@ pub(crate) struct Package {
     pub(crate) has_workspace_lints: bool,
 }
 
-/// The packages among `files`: every manifest with a `[package]` table.
+/// The packages of the workspace among `files`: every manifest with a `[package]` table that is no workspace of its own.
 pub(crate) fn packages(files: &[TextFile]) -> Vec<Package> {
     files
         .iter()
-        .filter(|file| file.path.ends_with("/Cargo.toml"))
+        .filter(|file| file.path.ends_with("/Cargo.toml") && !file.text.contains("\n[workspace]"))
         .filter_map(|file| package(&file.path, &file.text))
         .collect()
 }
