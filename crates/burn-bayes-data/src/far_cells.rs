@@ -8,7 +8,7 @@
 //! A. Rényi: On the theory of order statistics. Acta Mathematica Hungarica 4 (1953). B. M. Hill: A simple general approach to
 //! inference about the tail of a distribution. Annals of Statistics 3 (1975).
 
-use crate::suspicion::{FEWEST_ROWS, Suspicion, present};
+use crate::suspicion::{FEWEST_ROWS, Suspicion};
 use crate::table::{Column, Table, number_label};
 
 /// How many times as far from the median far numbers are as all others, in a column with enough different ones; in one with few,
@@ -113,7 +113,7 @@ fn short(value: f64) -> String {
 
 /// The different numbers of a column, from the farthest from its median; none of a column with few rows.
 fn by_distance(column: &Column) -> Vec<Equal> {
-    let mut cells = present(column);
+    let mut cells = column.present_numbers();
     if cells.len() < FEWEST_ROWS {
         return Vec::new();
     }
@@ -154,25 +154,14 @@ fn far_values(values: &[Equal]) -> Option<(&[Equal], f64)> {
         let are_of_nines = first
             .iter()
             .all(|value| value.is_code() && value.is_of_nines());
-        let is_far = match values.len() < FEWEST_ROWS {
-            true => {
-                times
-                    > if are_of_nines {
-                        FARTHEST
-                    } else {
-                        FARTHEST_OF_FEW
-                    }
-            }
-            false => {
-                times
-                    > if are_of_nines {
-                        FARTHEST_OF_NINES
-                    } else {
-                        FARTHEST
-                    }
-                    && probability(first.len(), times, others) < IMPROBABLE
-            }
+        let has_few = values.len() < FEWEST_ROWS;
+        let least = match (has_few, are_of_nines) {
+            (true, false) => FARTHEST_OF_FEW,
+            (false, true) => FARTHEST_OF_NINES,
+            (true, true) | (false, false) => FARTHEST,
         };
+        let is_far =
+            times > least && (has_few || probability(first.len(), times, others) < IMPROBABLE);
         if times.is_finite() && is_far {
             far = Some((first, times));
         }

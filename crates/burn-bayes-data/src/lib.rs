@@ -80,6 +80,7 @@ mod scale;
 mod source;
 mod split;
 mod suspicion;
+mod suspicions;
 mod table;
 mod traps;
 mod zip_archive;
@@ -108,5 +109,6 @@ pub use source::{persist, present, temporary_beside};
 pub use split::{
     KFold, Split, grouped_partition, latest_partition, partition, stratified_partition,
 };
-pub use suspicion::{Suspicion, suspicions};
+pub use suspicion::Suspicion;
+pub use suspicions::suspicions;
 pub use table::{Column, ColumnKind, Table};

@@ -365,6 +365,12 @@ impl Column {
         )
     }
 
+    /// The numbers that are not missing, with their rows.
+    pub(crate) fn present_numbers(&self) -> Vec<(usize, f64)> {
+        let cells = (0..self.len()).filter_map(|row| Some((row, self.number(row)?)));
+        cells.collect()
+    }
+
     /// Replaces the texts that are no dates in the order of most others by missing values, and returns them with their rows.
     pub(crate) fn take_other_texts_than_dates(&mut self) -> Vec<(usize, String)> {
         if self.levels().is_empty() || DateOrder::of(&self.levels()).is_some() {

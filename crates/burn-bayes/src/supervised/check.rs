@@ -23,13 +23,12 @@ where
 {
     let likelihood = &model.likelihood;
     likelihood.validate()?;
-    let all: Vec<usize> = (0..rows.count()).collect();
-    let Some(&first) = all.first() else {
+    if rows.count() == 0 {
         return Ok(());
-    };
-    let (inputs, _) = rows.select(&[first]);
+    }
+    let (inputs, _) = rows.select(&[0]);
     let [_, found] = model.clone().train().valid().forward(inputs).dims();
-    let targets = rows.select(&all).1.columns(likelihood, found);
+    let targets = rows.all().1.columns(likelihood, found);
     let [_, width] = targets.dims();
     let refused = |problem: String| Err(Error::config("data", problem));
     if found != likelihood.outputs(width) {

@@ -39,6 +39,11 @@ impl<B: ExampleBatch> Rows<B> {
         self.count
     }
 
+    /// All rows.
+    pub(super) fn all(&self) -> B {
+        self.batch.clone()
+    }
+
     /// These rows, without autodiff.
     pub(super) fn select(&self, rows: &[usize]) -> B {
         let rows = rows.iter().map(|&row| row as i64).collect();
