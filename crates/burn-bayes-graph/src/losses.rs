@@ -99,14 +99,22 @@ pub fn negative_binomial<const R: usize>(
     let shapes = ends(SHIFT) / dispersions.clone();
     let tops = shapes.clone() + counts.clone();
     let [at_tops, at_shapes] = [tops.clone(), shapes].map(stirling);
-    let gammas = (tops - 0.5) * ratios(SHIFT).log1p() - counts.clone()
+    let gammas = (tops - 0.5) * log_one_plus(ratios(SHIFT)) - counts.clone()
         + counts.clone() * ends(SHIFT).log()
         + at_tops
         - at_shapes
-        - (ratios(0.0).log1p() + ratios(1.0).log1p() + ratios(2.0).log1p());
-    let scaled = (dispersions.clone() * log_rates.clone().exp()).log1p();
+        - (log_one_plus(ratios(0.0)) + log_one_plus(ratios(1.0)) + log_one_plus(ratios(2.0)));
+    let scaled = log_one_plus(dispersions.clone() * log_rates.clone().exp());
     let totals = counts.clone() + dispersions.recip();
     summed(totals * scaled - counts * log_rates - gammas)
+}
+
+/// ln(1 + x) for x ≥ 0, also where 1 + x rounds to 1. Kernels of GPUs compute `log1p` as the logarithm of the sum; what the
+/// sum lost is added here.
+fn log_one_plus<const R: usize>(values: Tensor<R>) -> Tensor<R> {
+    let sums = values.clone() + 1.0;
+    let lost = values - (sums.clone() - 1.0);
+    sums.clone().log() + lost / sums
 }
 
 /// The steps by which the arguments of Γ are raised.
@@ -178,7 +186,7 @@ pub fn gaussian_mixture_parts(outputs: &Tensor<2>, components: usize) -> [Vec<Te
 fn log_add(a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
     // Of two that are equal, each is one of them.
     let (larger, smaller) = (a.clone().max_pair(b.clone()), b.min_pair(a));
-    larger.clone() - log_sigmoid(larger - smaller)
+    larger.clone() + log_one_plus((smaller - larger).exp())
 }
 
 /// −log p(y) of ordered classes, for `[M, C − 1]` logits of p(y > k given y ≥ k) and one-hot encoded classes

@@ -4,12 +4,14 @@
 //! | question | compared | problem |
 //! |---|---|---|
 //! | predictions | d_i, the NLL of validation row i under the average of the draws minus that under the mean's network | d̄ > 2 s/√n, and .005 nats |
-//! | predictions of classes | the NLL of the average, and the entropy of the classes of these rows | the first is larger, by 2 s/√n |
-//! | predictions of numbers by [`Fit`](crate::Fit) | the NLL of the average, and of a Gaussian with mean and variance of the training targets | the same |
+//! | predictions | the NLL of the average, and that of a constant prediction: for classes the entropy of these rows, for [`Fit`](crate::Fit) mean and variance of the training targets | the first is larger, by 2 s/√n or with a mean [surprise](crate::likelihood::MixDraws::surprises) above 100 |
 //! | draws | N (E_q L − L*), with the loss L per training row and the least loss L* | more than ½ N (L₀ − L*), or than D/2 |
 //! | posterior | [`KlGap::nats`] with two standard errors added | more than [`CONVERGED`] nats per weight |
 //! | samples | R̂ of the predictions of their chains | a median above 1.2 |
 //! | inputs and targets of [`Fit`](crate::Fit), if one of these is a problem | their means and deviations | far from 0 and 1 (`verdict/far_scale.rs`) |
+//!
+//! A few losses that are far larger than all others have a standard error of their own size. But under the predictions that
+//! have them the expected surprise is 1, so that a mean above 100 has a probability below 1/100 (Markov's inequality).
 //!
 //! E_q L − L* is the loss at draws minus that at the mean of a Gaussian, on the same rows, or what the loss of an epoch has risen
 //! since the best one if that is more, as in a training that diverged. L₀ is the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss, and
@@ -34,6 +36,9 @@ use crate::sampling::Agreement;
 const FEWEST_ROWS: u64 = 5;
 /// A difference that does not matter, in nats per row: that of a few draws from their average is as large.
 const NEGLIGIBLE: f64 = 0.005;
+
+/// The mean surprise above which predictions are not what they say.
+const SURPRISING: f64 = 100.0;
 
 /// Differences of two losses of the same rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -111,10 +116,11 @@ pub struct ValidationComparison {
     pub difference: PairedDifference,
     /// That under the average of the draws.
     loss: PairedDifference,
+    /// The surprises of the rows under the average of the draws.
+    surprise: PairedDifference,
     /// The number of rows of each class.
     classes: Vec<u64>,
-    /// The mean negative log-likelihood of numbers under a Gaussian with the mean and variance of the training targets, if it is
-    /// known.
+    /// The mean negative log-likelihood under a constant with the mean and variance of the training targets, if it is known.
     constant: Option<f64>,
 }
 
@@ -125,25 +131,29 @@ impl ValidationComparison {
             reference,
             difference: PairedDifference::default(),
             loss: PairedDifference::default(),
+            surprise: PairedDifference::default(),
             classes: Vec::new(),
             constant: None,
         }
     }
 
-    /// The same with the mean negative log-likelihood of the rows under a constant prediction of numbers.
+    /// The same with the mean negative log-likelihood of the rows under a constant prediction of targets that are no classes.
     pub(crate) fn with_constant(self, constant: Option<f64>) -> Self {
         Self { constant, ..self }
     }
 
     /// Adds the rows of a batch, from its average over draws and the output of the reference, if these have losses of rows.
     pub(crate) fn add_outputs<O: MixDraws>(&mut self, average: &O::Mixture, alone: O) {
-        let classes = alone.classes();
+        let (classes, surprises) = (alone.classes(), O::surprises(average));
         let alone = O::mix(vec![alone]);
         let Some(losses) = O::row_losses([average, &alone]) else {
             return;
         };
         let [average, alone] = losses.map(|losses| to_host(losses.without_autodiff()));
         self.add(&average, &alone);
+        if let Some(surprises) = surprises {
+            self.surprise.add(to_host(surprises.without_autodiff()));
+        }
         if let Some(classes) = classes {
             let classes = classes.into_data();
             let classes = classes.iter::<i64>();
@@ -169,13 +179,16 @@ impl ValidationComparison {
         }
     }
 
-    /// By how much the predictions are worse than the frequencies of the classes, or a Gaussian that is the same for all rows, in
+    /// By how much the predictions are worse than the frequencies of the classes, or the same mean and variance for all rows, in
     /// nats per row, if they are.
     fn worse_than_constant(&self) -> Option<f64> {
         let constant = entropy(&self.classes).or(self.constant)?;
         let excess = self.loss.mean() - constant;
-        let limit = (CERTAIN * self.loss.standard_error()).at_least(NEGLIGIBLE);
-        let is_fine = self.loss.rows() < FEWEST_ROWS || excess <= limit;
+        let errors = match self.surprise.mean() > SURPRISING {
+            true => 0.0,
+            false => CERTAIN * self.loss.standard_error(),
+        };
+        let is_fine = self.loss.rows() < FEWEST_ROWS || excess <= errors.at_least(NEGLIGIBLE);
         (!is_fine).then_some(excess)
     }
 
@@ -205,8 +218,15 @@ impl ValidationComparison {
                 None => "the frequencies of the classes",
                 Some(_) => "a constant with the mean and the variance of the training targets",
             };
+            let certain = match self.surprise.mean() > SURPRISING {
+                true => {
+                    "; it is far too certain: use fewer epochs, a larger prior precision or more data"
+                }
+                false => "",
+            };
             format!(
-                "on {rows} validation rows the average over draws is worse than {constant}, by {excess:.3} nats per row"
+                "on {rows} validation rows the average over draws is worse than {constant}, by {excess:.3} nats per \
+                 row{certain}"
             )
         });
         worse.into_iter().chain(constant).collect()
@@ -610,5 +630,30 @@ mod tests {
             problems[0].contains("worse than a constant"),
             "{problems:?}"
         );
+    }
+
+    /// The tail of a few losses is as wide as their mean, but nobody who is right is that surprised.
+    #[test]
+    fn a_few_rows_that_were_ruled_out_are_enough() {
+        let judged = |losses: &[f64]| {
+            let mut found = ValidationComparison::new(7, Reference::Mean);
+            found.add(losses, losses);
+            found
+                .surprise
+                .add(losses.iter().map(|loss| 0.5 * loss.exp()));
+            found.add_classes((0..losses.len()).map(|row| row % 2));
+            found.problems(false)
+        };
+        let ruled_out = |count: usize, loss: f64| {
+            let mut losses = [1e-9; 40];
+            losses[..count].fill(loss);
+            losses
+        };
+        let problems = judged(&ruled_out(3, 15.0));
+        assert!(problems[0].contains("by 0.432 nats"), "{problems:?}");
+        assert!(problems[0].contains("too certain"), "{problems:?}");
+        // Fewer are better than a constant, and rarer ones happen to those who are right.
+        assert!(judged(&ruled_out(1, 15.0)).is_empty());
+        assert!(judged(&ruled_out(6, 5.0)).is_empty());
     }
 }

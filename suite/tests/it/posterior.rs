@@ -9,8 +9,8 @@ use burn_bayes::{FactorPosterior, Noise, Posterior, Prior};
 use proptest::prelude::*;
 
 use crate::support::{
-    EPSILON, assert_close, assert_near, autodiff, bits, device, filled, flat_layout, layout_of,
-    matrix, normals, values, vector, widened,
+    EPSILON, assert_close, assert_near, assert_same, autodiff, bits, device, filled, flat_layout,
+    layout_of, matrix, normals, values, vector, widened,
 };
 
 /// A Gaussian in either form; the seed determines its numbers.
@@ -296,7 +296,8 @@ proptest! {
         prop_assert_eq!(draws.dims(), [count, case.len]);
         for row in 0..count {
             let single = posterior.draw(noise.row(row as u64)).unwrap();
-            prop_assert_eq!(bits(&draws.clone().slice([row..row + 1, 0..case.len])), bits(&single));
+            let found = bits(&draws.clone().slice([row..row + 1, 0..case.len]));
+            assert_same("row", &found, &bits(&single));
         }
     }
 
@@ -388,7 +389,7 @@ fn noise_is_the_same_on_every_device() {
         for noise in [Noise::new(3), Noise::new(3).fold(8).negated()] {
             let here = noise.normal(len, &device());
             let there = noise.normal(len, &Device::flex());
-            assert_eq!(bits(&here), bits(&there));
+            assert_same("normals", &bits(&here), &bits(&there));
         }
     }
     for kind in [FormKind::Covariance, FormKind::Precision] {

@@ -9,7 +9,9 @@ use burn_bayes::graph::Layout;
 use burn_bayes::posterior::{Mixture, PointPosterior, Posterior, SamplePosterior};
 use burn_bayes::{FactorPosterior, Noise};
 
-use crate::support::{bits, device, flat_layout, layout_of, matrix, normals, values, vector};
+use crate::support::{
+    assert_same, bits, device, flat_layout, layout_of, matrix, normals, values, vector,
+};
 
 const LEN: usize = 700;
 
@@ -50,9 +52,10 @@ fn obeys_the_laws<P: Posterior>(posterior: &P, name: &str) {
     let of_rows = |from: &dyn Fn(Noise) -> Tensor<1>| -> Vec<u32> {
         (0..9).flat_map(|row| bits(&from(noise.row(row)))).collect()
     };
-    assert_eq!(of_rows(&|noise| sampler.draw(noise).unwrap()), rows);
+    let of_rows_alone = of_rows(&|noise| sampler.draw(noise).unwrap());
+    assert_same(name, &of_rows_alone, &rows);
     let another = |noise| posterior.sampler().unwrap().draw(noise).unwrap();
-    assert_eq!(of_rows(&another), rows, "{name}: another sampler");
+    assert_same("another sampler", &of_rows(&another), &rows);
 
     // Twice, because the second replaces the first.
     posterior.save(&path).unwrap();

@@ -97,21 +97,39 @@ pub(crate) fn assert_close(
     }
 }
 
-/// Two states, as bits, are equal. Burn fuses the same operations in several ways, which round differently, so on a
-/// device with fusion they are equal up to rounding.
+/// Whether steps are compiled on the device under test.
+pub(crate) fn is_compiled() -> bool {
+    device_name() == "flex"
+}
+
+/// Whether the device under test computes an operation in the same way wherever it stands. A GPU does not: Burn fuses its
+/// operations in several ways, and kernels of one draw and of many add in another order.
+fn repeats_bits() -> bool {
+    ["flex", "ndarray"].contains(&&*device_name())
+}
+
+/// Numbers, as bits, are equal; up to rounding on a device that does not [repeat them](repeats_bits).
 #[track_caller]
-pub(crate) fn assert_same_state(what: &str, found: &[Vec<u32>], expected: &[Vec<u32>]) {
-    if ["flex", "ndarray"].contains(&&*device_name()) {
+pub(crate) fn assert_same(what: &str, found: &[u32], expected: &[u32]) {
+    if repeats_bits() {
         assert_eq!(found, expected, "{what}");
         return;
     }
+    let numbers = |bits: &[u32]| -> Vec<f64> {
+        let numbers = bits.iter().map(|&bits| f64::from(f32::from_bits(bits)));
+        numbers.collect()
+    };
+    let (found, expected) = (numbers(found), numbers(expected));
+    let scales: Vec<f64> = expected.iter().map(|value| value.abs() + 1.0).collect();
+    assert_close(what, &found, &expected, &scales, 128.0 * EPSILON);
+}
+
+/// The parts of two states are the [same](assert_same).
+#[track_caller]
+pub(crate) fn assert_same_state(what: &str, found: &[Vec<u32>], expected: &[Vec<u32>]) {
     assert_eq!(found.len(), expected.len(), "{what}: lengths");
     for (found, expected) in found.iter().zip(expected) {
-        let number = |&bits: &u32| f64::from(f32::from_bits(bits));
-        let found: Vec<f64> = found.iter().map(number).collect();
-        let expected: Vec<f64> = expected.iter().map(number).collect();
-        let scales: Vec<f64> = expected.iter().map(|value| value.abs() + 1.0).collect();
-        assert_close(what, &found, &expected, &scales, 128.0 * EPSILON);
+        assert_same(what, found, expected);
     }
 }
 

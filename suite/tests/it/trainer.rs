@@ -21,7 +21,7 @@ use burn_bayes_contrib::methods::{
     SamplingSchedule, SghmcConfig,
 };
 
-use crate::support::{assert_close, autodiff, filled, normals, one_stage, state};
+use crate::support::{assert_close, autodiff, filled, is_compiled, normals, one_stage, state};
 
 #[derive(Module, Debug)]
 struct Line {

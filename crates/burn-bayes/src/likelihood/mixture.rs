@@ -46,6 +46,16 @@ pub trait MixDraws: Sized {
         None
     }
 
+    /// How far each row is from what the mixture expects, `[rows]`: numbers of at least 0, whose expectation is 1 if the mixture
+    /// is the truth. They are 1/(C p(y)) for C classes, and (y − mean)²/variance, averaged over targets, otherwise. `None`, the
+    /// default, if the output has no likelihood.
+    ///
+    /// [`Verdict`](crate::diagnostics::Verdict) tells by them that predictions are too certain.
+    fn surprises(mixture: &Self::Mixture) -> Option<Tensor<1>> {
+        let _ = mixture;
+        None
+    }
+
     /// The true class of each row, `[rows]`. `None`, the default, if the targets are no classes.
     fn classes(&self) -> Option<Tensor<1, Int>> {
         None
@@ -100,6 +110,11 @@ impl MixDraws for ClassificationOutput {
 
     fn row_losses(mixtures: [&ClassificationMixture; 2]) -> Option<[Tensor<1>; 2]> {
         Some(mixtures.map(ClassificationMixture::row_losses))
+    }
+
+    fn surprises(mixture: &ClassificationMixture) -> Option<Tensor<1>> {
+        let [_, classes] = mixture.output.dims();
+        Some(mixture.row_losses().exp() / classes as f64)
     }
 
     fn classes(&self) -> Option<Tensor<1, Int>> {

@@ -6,11 +6,10 @@
 use std::sync::{Arc, OnceLock};
 
 use burn::tensor::{ExecutionError, Int, Tensor};
-use burn::train::ItemLazy;
 use burn::train::metric::{
     AccuracyInput, Adaptor, ConfusionStatsInput, LossInput, PerplexityInput, TopKAccuracyInput,
 };
-
+use burn::train::{ClassificationOutput, ItemLazy};
 use burn_bayes_eval::{
     EvalError, GaussianMixture, NoisePrecision, TargetedMixture, most_likely_noise_precision,
 };
@@ -21,7 +20,7 @@ use super::mixture::{ClassificationMixture, MixDraws, MixStacked};
 use super::prediction::Prediction;
 use super::regression_draws::RegressionDraws;
 use crate::error::{Error, Result};
-use crate::kernels::composed::to_host;
+use crate::kernels::composed::{at_least, to_host};
 
 /// What a model with one of the [likelihoods](Likelihood) returns from its training and validation steps.
 ///
@@ -263,6 +262,18 @@ impl MixDraws for LikelihoodOutput {
         Some(mixtures.map(LikelihoodMixture::row_losses))
     }
 
+    fn surprises(mixture: &LikelihoodMixture) -> Option<Tensor<1>> {
+        if let Some(classified) = mixture.classified() {
+            return ClassificationOutput::surprises(classified);
+        }
+        let prediction = &mixture.prediction;
+        let squares = (mixture.targets.clone() - prediction.mean()).square();
+        let variances = prediction.aleatoric_variance() + prediction.epistemic_variance();
+        // The floor is for a row that is exactly as it was expected.
+        let variances = at_least(variances, f32::MIN_POSITIVE);
+        Some((squares / variances).mean_dim(1).squeeze_dim(1))
+    }
+
     fn classes(&self) -> Option<Tensor<1, Int>> {
         labels(&self.likelihood, &self.targets)
     }
@@ -363,7 +374,7 @@ adapt_one_draw!(
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::Device;
+    use burn::tensor::{Device, TensorData};
 
     use super::*;
 
@@ -399,6 +410,46 @@ mod tests {
         let numbers = Tensor::stack(outputs.iter().map(|one| one.outputs.clone()).collect(), 0);
         let stacked = LikelihoodOutput::mix_stacked(outputs[0].clone(), numbers);
         assert_eq!(values(stacked.loss), values(mixture.loss));
+    }
+
+    /// Over all outcomes, with the probabilities that the mixture of three draws gives them.
+    #[test]
+    fn the_expected_surprise_is_one() {
+        let one_hot = |class: usize| [0, 1, 2].map(|other| f32::from(u8::from(other == class)));
+        let outcomes = |rows: Vec<Vec<f32>>| {
+            let width = rows[0].len();
+            let data = TensorData::new(rows.concat(), [rows.len(), width]);
+            Tensor::<2>::from_data(data, &Device::default())
+        };
+        let labels = outcomes(vec![vec![0.0], vec![1.0]]);
+        let counts = outcomes((0..60).map(|count| vec![count as f32]).collect());
+        let classes = outcomes((0..3).map(|class| one_hot(class).to_vec()).collect());
+        for (likelihood, targets, width) in [
+            (Likelihood::Bernoulli, labels, 1),
+            (Likelihood::Poisson, counts.clone(), 1),
+            (Likelihood::NegativeBinomial, counts, 2),
+            (Likelihood::Categorical, classes.clone(), 3),
+            (Likelihood::Ordinal, classes, 2),
+        ] {
+            let [rows, _] = targets.dims();
+            let draws = [0.3_f32, -1.0, 0.8].map(|draw| {
+                let outputs = (0..width).map(|at| draw - 0.7 * at as f32).collect();
+                let outputs = outcomes(vec![outputs; rows]);
+                LikelihoodOutput::new(likelihood.clone(), outputs, targets.clone())
+            });
+            let mixture = MixDraws::mix(draws.to_vec());
+            let surprises = values(LikelihoodOutput::surprises(&mixture).unwrap());
+            let losses = values(mixture.row_losses());
+            let is_count = rows == 60;
+            let expected: f64 = (0..rows)
+                .map(|row| {
+                    let most = if is_count { row } else { 0 };
+                    let factorial: f64 = (1..=most).map(|k| (k as f64).ln()).sum();
+                    surprises[row] * (-losses[row] - factorial).exp()
+                })
+                .sum();
+            assert!((expected - 1.0).abs() < 1e-4, "{likelihood:?}: {expected}");
+        }
     }
 
     #[test]

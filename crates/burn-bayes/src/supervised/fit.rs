@@ -5,7 +5,6 @@
 //! rows underestimate the noise.)
 
 use std::any::Any;
-use std::f64::consts::TAU;
 use std::io::{IsTerminal, Write, stderr};
 use std::ops::ControlFlow;
 
@@ -23,6 +22,7 @@ use super::rows::{Rows, Shuffled};
 use super::{Inputs, Supervised};
 use crate::diagnostics::ConvergenceTest;
 use crate::error::{Error, Result};
+use crate::kernels::composed::at_least;
 use crate::likelihood::{Likelihood, Targets, unit_precisions};
 use crate::methods::checks::counts;
 use crate::methods::{Algorithm, BayesianConfig, MeanStage, MethodConfig};
@@ -371,6 +371,10 @@ pub(super) fn beside_data<X: Inputs, Y: Targets>(
     let inputs = (&inputs as &dyn Any).downcast_ref::<Tensor<2>>();
     let inputs = inputs.and_then(|inputs| FarScale::of("input", inputs));
     verdict.far_scales.extend(inputs);
+    if likelihood.classes(0).is_some() {
+        return verdict;
+    }
+    let targets = targets.columns(likelihood, 0);
     let is_number = matches!(
         likelihood,
         Likelihood::Gaussian { .. }
@@ -379,28 +383,50 @@ pub(super) fn beside_data<X: Inputs, Y: Targets>(
             | Likelihood::GaussianMixture { .. }
     );
     if is_number {
-        let targets = targets.columns(likelihood, 0);
         verdict.far_scales.extend(FarScale::of("target", &targets));
-        if training.len() > 1 && !held_out.is_empty() {
-            let held_out = rows.select(held_out).1.columns(likelihood, 0);
-            let constant = constant_nll(targets, held_out);
-            verdict.validation = verdict
-                .validation
-                .map(|found| found.with_constant(constant));
-        }
+    }
+    if training.len() > 1 && !held_out.is_empty() {
+        let held_out = rows.select(held_out).1.columns(likelihood, 0);
+        let constant = constant_nll(likelihood, targets, held_out);
+        verdict.validation = verdict
+            .validation
+            .map(|found| found.with_constant(constant));
     }
     verdict
 }
 
-/// The mean negative log-likelihood of held-out numbers under Gaussians with the mean and variance of those of the training
-/// rows; `None` if a target does not vary.
-fn constant_nll(training: Tensor<2>, held_out: Tensor<2>) -> Option<f64> {
-    let mean = training.clone().mean_dim(0);
-    let variance = training.var(0);
-    let squares = (held_out - mean).square() / variance.clone();
-    let of_rows = (squares + (variance * TAU).log()).sum_dim(1).mean() * 0.5;
-    Some(of_rows.into_scalar::<f64>()).filter(|nll| nll.is_finite())
+/// The mean loss of held-out rows under a constant with the mean and variance of the training targets, which are no classes; `None`
+/// if one does not vary.
+pub(super) fn constant_nll(
+    likelihood: &Likelihood,
+    training: Tensor<2>,
+    held_out: Tensor<2>,
+) -> Option<f64> {
+    let (mean, variance) = (training.clone().mean_dim(0), training.var(0));
+    let (constant, outputs) = match likelihood {
+        Likelihood::Bernoulli => {
+            let odds = mean.clone() / (mean.neg() + 1.0);
+            (Likelihood::Bernoulli, vec![odds.log()])
+        }
+        Likelihood::Poisson | Likelihood::NegativeBinomial => {
+            let squares = mean.clone().square();
+            // Counts that vary less than those of a Poisson distribution have the least dispersion.
+            let dispersion = at_least((variance - mean.clone()) / squares, LEAST_DISPERSION);
+            let outputs = vec![mean.log(), dispersion.log()];
+            (Likelihood::NegativeBinomial, outputs)
+        }
+        _ => {
+            let outputs = vec![mean, variance.log()];
+            (Likelihood::HeteroscedasticGaussian, outputs)
+        }
+    };
+    let outputs = Tensor::cat(outputs, 1).expand([held_out.dims()[0] as i64, -1]);
+    let loss = constant.losses(outputs, held_out).mean();
+    Some(loss.into_scalar::<f64>()).filter(|loss| loss.is_finite())
 }
+
+/// That of counts which are as good as Poisson's.
+const LEAST_DISPERSION: f32 = 1e-6;
 
 /// Writes progress to the standard error.
 pub(super) fn shown(text: &str) {

@@ -7,10 +7,11 @@ use burn::module::{Module, ParamGroup};
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::AdamConfig;
 use burn::tensor::activation::tanh;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn::train::metric::{AccuracyMetric, Adaptor, LossInput, Metric, Numeric};
 use burn::train::{RegressionOutput, TrainStep};
 
+use super::fit::constant_nll;
 use super::*;
 use crate::likelihood::MixDraws;
 use crate::methods::{SlangConfig, VifaConfig};
@@ -344,6 +345,33 @@ fn draws_that_fit_large_counts_are_not_said_to_destroy_the_fit() {
     let (_, verdict) = fit.run(model, (x, counts)).unwrap();
     let problem = verdict.to_string();
     assert!(!problem.contains("destroy"), "{problem}");
+}
+
+/// Of labels, and of counts whose variance is that of a Poisson distribution and larger; the losses of counts have no log y!.
+#[test]
+fn a_constant_has_the_mean_and_the_variance_of_the_targets() {
+    let column = |values: &[f32]| {
+        let data = TensorData::new(values.to_vec(), [values.len(), 1]);
+        Tensor::<2>::from_data(data, &Device::default())
+    };
+    let of = |likelihood: Likelihood, values: &[f32]| {
+        constant_nll(&likelihood, column(values), column(values)).unwrap()
+    };
+    let labels = of(Likelihood::Bernoulli, &[0.0, 1.0, 0.0, 0.0]);
+    assert!((labels - 0.562_335).abs() < 1e-5, "{labels}");
+    // Of mean 2 and a smaller variance.
+    let even = of(Likelihood::Poisson, &[1.0, 1.0, 2.0, 4.0, 2.0]);
+    assert!((even - (2.0 - 2.0 * 2.0_f64.ln())).abs() < 1e-4, "{even}");
+    // Of mean 2 and variance 4, as that of p(y) = (y + 1) 2^−(y + 2).
+    let counts = [0.0, 0.0, 2.0, 4.0, 4.0];
+    let wide = of(Likelihood::NegativeBinomial, &counts);
+    let expected = counts.map(|y| {
+        let factorial: f64 = (1..=y as u32).map(|k| f64::from(k).ln()).sum();
+        (f64::from(y) + 2.0) * 2.0_f64.ln() - (f64::from(y) + 1.0).ln() - factorial
+    });
+    let expected = expected.iter().sum::<f64>() / 5.0;
+    assert!((wide - expected).abs() < 1e-4, "{wide} {expected}");
+    assert!(constant_nll(&Likelihood::Bernoulli, column(&[1.0; 4]), column(&[1.0; 4])).is_none());
 }
 
 #[test]

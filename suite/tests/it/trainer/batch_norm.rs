@@ -7,7 +7,7 @@ use burn::tensor::activation::relu;
 use burn_bayes::methods::MeanStage;
 use burn_bayes::{FusedAdamConfig, Prior};
 
-use super::compiled::{Uncompiled, is_compiled};
+use super::compiled::Uncompiled;
 use super::*;
 
 /// A network with batch norm of features and of two images.

@@ -3,10 +3,8 @@
 use burn::module::ModuleDisplay;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{GradientsParams, ModuleOptimizer};
-use burn::tensor::Device;
 
 use super::*;
-use crate::support::device;
 
 /// A model whose steps are its own.
 #[derive(Module, Debug)]
@@ -45,11 +43,6 @@ impl<L: TrainerModel + ModuleDisplay> TrainerModel for Uncompiled<L> {
 }
 
 const LONG: usize = 24;
-
-/// Whether steps are compiled on the device under test.
-pub(super) fn is_compiled() -> bool {
-    device() == Device::flex()
-}
 
 /// Compiled steps end in the bits of the ordinary ones that use the recording, also if they are resumed, and need the
 /// model's own step for checks only.
