@@ -335,7 +335,7 @@ fn libtest_arguments(has_data: bool, has_python: bool, rest: &[String]) -> Vec<S
 
 /// Tests of rules that do not depend on the device, by thousands of small operations, each of which a GPU waits for.
 /// `BURN_BAYES_GRAMMAR_CASES` includes them.
-const HOST_TESTS: [&str; 29] = [
+const HOST_TESTS: [&str; 31] = [
     "decisions::",
     "python_reader::",
     "onnx::",
@@ -364,6 +364,8 @@ const HOST_TESTS: [&str; 29] = [
     "learner::a_closed_form_step_learns_with_the_learners_rate",
     "learner::large_steps_leave_the_last_iterate_far_from_the_average",
     "recovery::",
+    "has_the_exact_moments_of_a_linear_regression",
+    "sampling::a_run_resumed_at_any_step_ends_with_the_same_samples",
     "graph_gradients::jacobians_of_large_layers_are_computed_in_pieces",
 ];
 

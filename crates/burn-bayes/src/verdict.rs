@@ -402,20 +402,25 @@ impl Verdict {
     pub fn problems(&self) -> Vec<String> {
         let mut problems = self.serious();
         problems.extend(self.kl_gap.and_then(|(gap, weights)| {
-            let (nats, error) = (gap.nats(), gap.standard_error);
+            let error = gap.standard_error;
+            let error = match error.is_finite() {
+                true => format!(" ± {error:.1}"),
+                false => String::new(),
+            };
+            let found = format!("{:.1}{error} nats ({weights} weights)", gap.nats());
             match gap.convergence(weights) {
                 Convergence::Converged => None,
                 Convergence::NotConverged if self.is_of_iterates => Some(format!(
-                    "estimated KL gap to the best Gaussian of this family, which this method does not seek: {nats:.1} nats \
-                     ({weights} weights); uncertainty far from the data may be underestimated"
+                    "estimated KL gap to the best Gaussian of this family, which this method does not seek: {found}; \
+                     uncertainty far from the data may be underestimated"
                 )),
                 Convergence::NotConverged => Some(format!(
-                    "not converged: estimated KL gap to the best Gaussian of this family: {nats:.1} nats ({weights} \
-                     weights); uncertainty far from the data may be underestimated; train longer"
+                    "not converged: estimated KL gap to the best Gaussian of this family: {found}; uncertainty far from the \
+                     data may be underestimated; train longer"
                 )),
-                Convergence::Undetermined if error.is_finite() => Some(format!(
-                    "convergence undetermined: estimated KL gap to the best Gaussian of this family: {nats:.1} ± \
-                     {error:.1} nats ({weights} weights); test with more pairs of draws"
+                Convergence::Undetermined if !error.is_empty() => Some(format!(
+                    "convergence undetermined: estimated KL gap to the best Gaussian of this family: {found}; more pairs of \
+                     draws tell, by `ConvergenceTest::with_most_pairs`"
                 )),
                 Convergence::Undetermined => Some(format!(
                     "convergence undetermined: the deviations of {} of {weights} weights are smaller than the rounding of the \

@@ -176,7 +176,7 @@ fn a_verdict_includes_the_kl_gap() {
     let bayesian = around(0.02);
     let posterior = bayesian.posterior();
     let test = ConvergenceTest::new(ROWS);
-    let gap = test.measure(bayesian.template(), &posterior, [rows(&autodiff())]);
+    let gap = test.measure(bayesian.template(), &posterior, || [rows(&autodiff())]);
     let verdict = bayesian
         .verdict()
         .with_kl_gap(gap.unwrap(), posterior.len());

@@ -18,7 +18,7 @@ use burn_bayes::eval::Bounded;
 /// Antithetic pairs of draws: as many as cost this many products of rows and weights, within bounds.
 const WORK: usize = 20_000_000;
 const PAIRS: (usize, usize) = (4, 64);
-/// How many times as many if these do not determine whether the fit has converged.
+/// How many times as many at most, if these do not determine whether the fit has converged.
 const MORE_PAIRS: usize = 4;
 /// The gain of a better mean, in nats per weight, above which a fit should not be used: that of a mean that is off by a
 /// deviation in every direction. Deviations alone do not spoil predictions near the data.
@@ -300,21 +300,13 @@ fn kl_gap(fit: &Fit<'_>) -> Result<KlGap> {
     let weights = fit.posterior.len();
     let pairs = WORK / (rows * weights).max(1);
     let pairs = pairs.clamp(PAIRS.0, PAIRS.1);
-    let measured = |pairs: usize| {
-        let batches = fit.training_set.batches(&device);
-        let test = ConvergenceTest::new(rows)
-            .with_prior(fit.prior.clone())
-            .with_pairs(pairs)
-            .with_seed(fit.settings.seed);
-        test.measure(&fit.network, fit.posterior, batches)
-    };
-    let first = measured(pairs)?;
-    let is_uncertain =
-        first.standard_error.is_finite() && first.convergence(weights) == Convergence::Undetermined;
-    Ok(match is_uncertain {
-        true => measured(MORE_PAIRS * pairs)?,
-        false => first,
-    })
+    let test = ConvergenceTest::new(rows)
+        .with_prior(fit.prior.clone())
+        .with_pairs(pairs)
+        .with_most_pairs(MORE_PAIRS * pairs)
+        .with_seed(fit.settings.seed);
+    let batches = || fit.training_set.batches(&device);
+    Ok(test.measure(&fit.network, fit.posterior, batches)?)
 }
 
 #[cfg(test)]

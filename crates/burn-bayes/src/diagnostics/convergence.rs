@@ -8,14 +8,21 @@
 //! * the **scale gain** Σ_j ½(x_j − 1 − ln x_j) with x_j = E_q\[H_jj\] / (S⁻¹)_jj, which new scales of the weights
 //!   would gain.
 //!
-//! Draws are antithetic pairs c ± δ. Their mean estimates ĝ without the noise that is linear in δ. With
-//! a = ½(G(c+δ) − G(c−δ)) and u = S⁻¹δ, Price's theorem gives E\[u⊙a\] = E\[diag H\] and E\[u⊙u\] = diag S⁻¹, so
-//! x = Σ u⊙a / Σ u⊙u over the pairs, which is exactly 1 for every δ if S⁻¹ = H. Neither quantity contains the
-//! expected square of its Monte-Carlo error: ĝᵀSĝ is the average of ĝₐᵀSĝ_b over different pairs a and b, and
-//! the error of x is subtracted.
+//! Draws are antithetic pairs c ± δ. Their mean estimates ĝ without the noise that is linear in δ, and ĝᵀSĝ is the average
+//! of ĝₐᵀSĝ_b over different pairs a and b, which has no expected square of a Monte-Carlo error.
+//!
+//! With a = ½(G(c+δ) − G(c−δ)) and u = S⁻¹δ, Price's theorem gives E\[u⊙a\] = E\[diag H\] and E\[u⊙u\] = diag S⁻¹. The x_j of
+//! few pairs are noisy, and a logarithm turns noise into gain. So they are estimated in two parts, for each parameter:
+//!
+//! * their average x̄ = Σ u⊙a / Σ u⊙u over its weights and all pairs, in units of (S⁻¹)_jj, which is exact for every δ if
+//!   H = x̄ S⁻¹;
+//! * the offsets x_j − x̄, the averages over pairs of u⊙(a − x̄u) / (S⁻¹)_jj, shrunk until their sum of squares is its
+//!   unbiased estimate, from products of different pairs. With many pairs nothing is shrunk.
 //!
 //! If the deviation of a weight is so small that rounding removes it from c ± δ, or S⁻¹δ overflows, x is unknown. Such
 //! a weight counts with the gain of a ratio that is not distinguished from 0, and the gap is undetermined.
+
+use std::ops::Range;
 
 use burn::config::Config;
 use burn::module::Module;
@@ -31,9 +38,9 @@ use crate::noise::Noise;
 use crate::posterior::FactorPosterior;
 use crate::prior::Prior;
 use crate::train::one_by_one;
-use crate::verdict::KlGap;
+use crate::verdict::{Convergence, KlGap};
 
-/// Estimates the KL gap between a fit and the best Gaussian of its family, in one pass over the training data.
+/// Estimates the KL gap between a fit and the best Gaussian of its family, in one to three passes over the training data.
 ///
 /// ```
 /// use burn::module::Module;
@@ -51,7 +58,7 @@ use crate::verdict::KlGap;
 /// where
 ///     M: Module + TrainStep<Input: Clone, Output: MixDraws>,
 /// {
-///     let gap = ConvergenceTest::new(train_len).measure(model, posterior, batches)?;
+///     let gap = ConvergenceTest::new(train_len).measure(model, posterior, || batches.clone())?;
 ///     println!("{:.1} ± {:.1} nats to the best Gaussian of this family", gap.nats(), gap.standard_error);
 ///     Ok(gap.nats())
 /// }
@@ -67,40 +74,82 @@ pub struct ConvergenceTest {
     /// λ, the effective sample size of the fit; N by default. With another one, the best Gaussian is that for λ/N copies of data
     /// and prior.
     pub ess: Option<f64>,
-    /// The number of antithetic pairs of draws; at least 2.
+    /// The number of antithetic pairs of draws to begin with; at least 2.
     #[config(default = 4)]
     pub pairs: usize,
+    /// While the draws do not determine whether the fit has converged, there are four times as many pairs, up to this number. Fewer
+    /// if three vectors of all weights for each pair were too much to keep.
+    #[config(default = 64)]
+    pub most_pairs: usize,
     /// Seed of the draws.
     #[config(default = 0)]
     pub seed: u64,
 }
 
 impl ConvergenceTest {
-    /// The KL gap between `posterior`, fitted to the data of `batches`, and the best Gaussian of its family. The model's step must
-    /// return gradients of the mean negative log-likelihood, and its weights outside the posterior must be those
-    /// of the fit.
+    /// The KL gap between `posterior`, fitted to the data of the batches that `batches` returns, and the best Gaussian of its family.
+    /// The model's step must return gradients of the mean negative log-likelihood, and its weights outside the posterior
+    /// must be those of the fit.
     ///
     /// # Errors
     ///
     /// If there are fewer than two pairs or no batches, or a gradient is not finite.
-    pub fn measure<M>(
+    pub fn measure<M, I>(
         &self,
         model: &M,
         posterior: &FactorPosterior,
-        batches: impl IntoIterator<Item = <M as TrainStep>::Input>,
+        batches: impl Fn() -> I,
     ) -> Result<KlGap>
     where
         M: Module + TrainStep<Input: Clone, Output: MixDraws>,
+        I: IntoIterator<Item = <M as TrainStep>::Input>,
     {
         if self.pairs < 2 {
             let problem = format!("is {}; it must be at least 2", self.pairs);
             return Err(Error::config("pairs", problem));
         }
         let layout = posterior.layout();
+        let mut pairs = AntitheticPairs {
+            precisions: posterior.precision_diagonal()?,
+            parts: layout
+                .entries()
+                .iter()
+                .map(|entry| entry.offset..entry.offset + entry.len())
+                .collect(),
+            ..AntitheticPairs::default()
+        };
+        let most = self.most_pairs.min(MOST_NUMBERS / layout.len().max(1));
+        let mut next = self.pairs;
+        loop {
+            let more = pairs.count()..next;
+            self.sample(more, model, posterior, batches(), &mut pairs)?;
+            let gap = pairs.gap(posterior)?;
+            let is_uncertain = gap.standard_error.is_finite()
+                && gap.convergence(layout.len()) == Convergence::Undetermined;
+            if !is_uncertain || next >= most {
+                return Ok(gap);
+            }
+            next = (MORE_PAIRS * next).min(most);
+        }
+    }
+
+    /// Adds these pairs, in one pass over the batches.
+    fn sample<M>(
+        &self,
+        numbers: Range<usize>,
+        model: &M,
+        posterior: &FactorPosterior,
+        batches: impl IntoIterator<Item = <M as TrainStep>::Input>,
+        pairs: &mut AntitheticPairs,
+    ) -> Result<()>
+    where
+        M: Module + TrainStep<Input: Clone, Output: MixDraws>,
+    {
+        let layout = posterior.layout();
         let mean = posterior.mean();
         let noise = Noise::new(self.seed).fold(STREAM);
-        let deviations: Vec<Tensor<1>> = (0..self.pairs as u64)
-            .map(|pair| Ok(posterior.draw(noise.row(pair))? - mean.clone()))
+        let deviations: Vec<Tensor<1>> = numbers
+            .map(|pair| Ok(posterior.draw(noise.row(pair as u64))? - mean.clone()))
             .collect::<Result<_>>()?;
         let both = |deviation: &Tensor<1>| {
             [
@@ -142,30 +191,24 @@ impl ConvergenceTest {
             Ok(to_host(gradient))
         });
         let gradients = gradients.collect::<Result<Vec<_>>>()?;
-        let halves = |sign: f64| -> Vec<Vec<f64>> {
-            let half = |pair: &[Vec<f64>]| {
-                let values = pair[0].iter().zip(&pair[1]);
-                values
-                    .map(|(plus, minus)| 0.5 * (plus + sign * minus))
-                    .collect()
-            };
-            gradients.chunks_exact(2).map(half).collect()
-        };
-        let (means, differences) = (halves(1.0), halves(-1.0));
         if !gradients.iter().flatten().all(|value| value.is_finite()) {
             return Err(Error::numerical(
                 "the gradient at a draw of the posterior is not finite",
             ));
         }
-        let scaled = deviations
-            .iter()
-            .map(|deviation| Ok(to_host(posterior.precision_product(deviation)?)));
-        let pairs = AntitheticPairs {
-            products: products(posterior, &means)?,
-            scaled: scaled.collect::<Result<_>>()?,
-            differences,
-        };
-        Ok(pairs.gap())
+        for (deviation, both) in deviations.iter().zip(gradients.chunks_exact(2)) {
+            let half = |sign: f64| -> Vec<f64> {
+                let values = both[0].iter().zip(&both[1]);
+                values
+                    .map(|(plus, minus)| 0.5 * (plus + sign * minus))
+                    .collect()
+            };
+            pairs.means.push(half(1.0));
+            pairs.differences.push(half(-1.0));
+            let scaled = to_host(posterior.precision_product(deviation)?);
+            pairs.scaled.push(scaled);
+        }
+        Ok(())
     }
 }
 
@@ -182,22 +225,36 @@ fn products(posterior: &FactorPosterior, vectors: &[Vec<f64>]) -> Result<Vec<Vec
 }
 
 /// What is computed from each antithetic pair of draws.
+#[derive(Default)]
 struct AntitheticPairs {
-    /// ĝₐᵀSĝ_b of every two pairs, with ĝ = ½(G(c+δ) + G(c−δ)).
-    products: Vec<Vec<f64>>,
+    /// ĝ = ½(G(c+δ) + G(c−δ)).
+    means: Vec<Vec<f64>>,
     /// u = S⁻¹δ.
     scaled: Vec<Vec<f64>>,
     /// a = ½(G(c+δ) − G(c−δ)).
     differences: Vec<Vec<f64>>,
+    /// (S⁻¹)_jj.
+    precisions: Vec<f64>,
+    /// The weights of each parameter.
+    parts: Vec<Range<usize>>,
 }
 
 impl AntitheticPairs {
-    fn gap(&self) -> KlGap {
-        let all: Vec<usize> = (0..self.products.len()).collect();
+    fn count(&self) -> usize {
+        self.means.len()
+    }
+
+    fn gap(&self, posterior: &FactorPosterior) -> Result<KlGap> {
+        Ok(self.gap_of(&products(posterior, &self.means)?))
+    }
+
+    /// With ĝₐᵀSĝ_b of every two pairs.
+    fn gap_of(&self, products: &[Vec<f64>]) -> KlGap {
+        let all: Vec<usize> = (0..self.count()).collect();
         // Jackknife over the pairs.
         let without = |out: &usize| {
             let rest: Vec<usize> = all.iter().copied().filter(|pair| pair != out).collect();
-            self.decrement(&rest) + self.scale_gain(&rest).0
+            decrement(products, &rest) + self.scale_gain(&rest).0
         };
         let left_out: Vec<f64> = all.iter().map(without).collect();
         let count = left_out.len() as f64;
@@ -206,7 +263,7 @@ impl AntitheticPairs {
         let (scale_gain, undetermined) = self.scale_gain(&all);
         let standard_error = ((count - 1.0) / count * spread).sqrt();
         KlGap {
-            decrement: self.decrement(&all),
+            decrement: decrement(products, &all),
             scale_gain,
             standard_error: match undetermined {
                 0 if standard_error.is_finite() => standard_error,
@@ -216,55 +273,90 @@ impl AntitheticPairs {
         }
     }
 
-    /// The decrement; infinite if it is unknown.
-    fn decrement(&self, pairs: &[usize]) -> f64 {
-        let product = |(left, right): (usize, usize)| self.products[left][right];
-        let square = match pairs {
-            // Its Monte-Carlo error is unknown.
-            [only] => product((*only, *only)),
-            _ => {
-                let different = pairs.iter().flat_map(|&left| {
-                    let others = pairs.iter().filter(move |&&right| right != left);
-                    others.map(move |&right| (left, right))
-                });
-                let count = pairs.len() * (pairs.len() - 1);
-                different.map(product).sum::<f64>() / count as f64
-            }
-        };
-        match square.is_finite() {
-            true => 0.5 * square.at_least(0.0),
-            false => f64::INFINITY,
-        }
-    }
-
     /// The gain of better scales, and the number of weights for which it is unknown.
     fn scale_gain(&self, pairs: &[usize]) -> (f64, usize) {
-        let others = (pairs.len() as f64 - 1.0).max(1.0);
-        let gain = |weight: usize| {
-            let terms = || {
-                let at =
-                    |&pair: &usize| (self.scaled[pair][weight], self.differences[pair][weight]);
-                pairs.iter().map(at)
-            };
-            let squares: f64 = terms().map(|(u, _)| u * u).sum();
-            let ratio = terms().map(|(u, a)| u * a).sum::<f64>() / squares;
-            let rest: f64 = terms().map(|(u, a)| (a - ratio * u).powi(2)).sum();
-            let variance = rest / (others * squares);
-            let is_known = squares > 0.0 && ratio.is_finite() && variance.is_finite();
-            is_known.then(|| {
-                let ratio = ratio.at_least(SMALLEST_RATIO);
-                gain_of(ratio) - 0.25 * variance / (ratio * ratio).at_least(1.0)
-            })
-        };
-        let weights = self.scaled.first().map_or(0, Vec::len);
-        let (mut sum, mut unknown) = (0.0, 0);
-        for weight in 0..weights {
-            sum += gain(weight).unwrap_or_else(|| {
-                unknown += 1;
-                gain_of(SMALLEST_RATIO)
-            });
-        }
+        let parts = self.parts.iter().cloned();
+        let gains = parts.map(|part| self.scale_gain_of(part, pairs));
+        let (sum, unknown) = gains.fold((0.0, 0), |(sum, unknown), (gain, more)| {
+            (sum + gain, unknown + more)
+        });
         (sum.at_least(0.0), unknown)
+    }
+
+    /// That of the weights of a parameter.
+    fn scale_gain_of(&self, part: Range<usize>, pairs: &[usize]) -> (f64, usize) {
+        let terms = |weight: usize| {
+            let at =
+                move |&pair: &usize| (self.scaled[pair][weight], self.differences[pair][weight]);
+            pairs.iter().map(at)
+        };
+        // Σ u² and Σ u⊙a over the pairs, in units of (S⁻¹)_jj.
+        let sums = |weight: usize| {
+            let sums = terms(weight).fold((0.0, 0.0), |(squares, products), (u, a)| {
+                (squares + u * u, products + u * a)
+            });
+            let precision = self.precisions[weight];
+            (sums.0 / precision, sums.1 / precision)
+        };
+        let (mut squares, mut products) = (0.0, 0.0);
+        let (mut known, mut unknown) = (Vec::new(), 0);
+        for weight in part {
+            let (square, product) = sums(weight);
+            if square > 0.0 && square.is_finite() && product.is_finite() {
+                squares += square;
+                products += product;
+                known.push(weight);
+            } else {
+                unknown += 1;
+            }
+        }
+        let of_unknown = unknown as f64 * gain_of(SMALLEST_RATIO);
+        if known.is_empty() {
+            return (of_unknown, unknown);
+        }
+        let ratio = products / squares;
+        let count = pairs.len() as f64;
+        let (mut offsets, mut scatter) = (Vec::new(), 0.0);
+        for &weight in &known {
+            let residuals =
+                terms(weight).map(|(u, a)| u * (a - ratio * u) / self.precisions[weight]);
+            let (sum, own) = residuals.fold((0.0, 0.0), |(sum, squares), residual| {
+                (sum + residual, squares + residual * residual)
+            });
+            offsets.push(sum / count);
+            scatter += (sum * sum - own) / (count * (count - 1.0));
+        }
+        // The offsets are as far apart as the ratios and their Monte-Carlo errors are together.
+        let apart = offsets.iter().map(|offset| offset * offset).sum::<f64>();
+        let share = match apart > 0.0 && pairs.len() > 1 {
+            true => (scatter / apart).clamp(0.0, 1.0).sqrt(),
+            false => 1.0,
+        };
+        let gains = offsets
+            .iter()
+            .map(|offset| gain_of((ratio + share * offset).at_least(SMALLEST_RATIO)));
+        (gains.sum::<f64>() + of_unknown, unknown)
+    }
+}
+
+/// The decrement; infinite if it is unknown.
+fn decrement(products: &[Vec<f64>], pairs: &[usize]) -> f64 {
+    let product = |(left, right): (usize, usize)| products[left][right];
+    let square = match pairs {
+        // Its Monte-Carlo error is unknown.
+        [only] => product((*only, *only)),
+        _ => {
+            let different = pairs.iter().flat_map(|&left| {
+                let others = pairs.iter().filter(move |&&right| right != left);
+                others.map(move |&right| (left, right))
+            });
+            let count = pairs.len() * (pairs.len() - 1);
+            different.map(product).sum::<f64>() / count as f64
+        }
+    };
+    match square.is_finite() {
+        true => 0.5 * square.at_least(0.0),
+        false => f64::INFINITY,
     }
 }
 
@@ -275,6 +367,10 @@ fn gain_of(ratio: f64) -> f64 {
 
 /// A curvature ratio below this is not distinguished from no curvature.
 const SMALLEST_RATIO: f64 = 0.01;
+/// The factor by which there are more pairs.
+const MORE_PAIRS: usize = 4;
+/// The most numbers in the vectors of one kind: 128 MiB.
+const MOST_NUMBERS: usize = 1 << 24;
 /// The random stream of the test.
 const STREAM: u64 = 0x6172_7269;
 
@@ -289,7 +385,6 @@ mod tests {
     use super::*;
     use crate::diagnostics::testing::{Likelihood, Model};
     use crate::posterior::linear_regression_posterior;
-    use crate::verdict::Convergence;
 
     /// α.
     const PRIOR: f64 = 0.8;
@@ -345,8 +440,12 @@ mod tests {
             let batches = batches.map(|(x, y)| (matrix(x, self.weights), matrix(y, 1)));
             let test = ConvergenceTest::new(self.targets.len())
                 .with_prior(Prior::isotropic(PRIOR))
-                .with_pairs(pairs);
-            (test.measure(&model, &posterior, batches), posterior)
+                .with_pairs(pairs)
+                .with_most_pairs(pairs);
+            (
+                test.measure(&model, &posterior, || batches.clone()),
+                posterior,
+            )
         }
     }
 
@@ -462,6 +561,39 @@ mod tests {
         }
     }
 
+    /// The best of its family, for a posterior whose weights are all correlated: each draw sees a hundred terms beside the one
+    /// that counts.
+    #[test]
+    fn a_few_pairs_find_that_the_best_gaussian_is_the_best() {
+        let (weights, count, beta) = (100, 40, 2.0);
+        let rows = Rows {
+            weights,
+            inputs: normals(7, count * weights),
+            targets: normals(8, count),
+        };
+        let inputs = widened(&rows.inputs);
+        let exact =
+            linear_regression_posterior(&inputs, &widened(&rows.targets), PRIOR, beta).unwrap();
+        let precision = exact.precision();
+        let gap = |scale: f64, pairs: usize| {
+            let (gap, _) = rows.measure(Likelihood::Gaussian(beta), pairs, |layout| {
+                let diagonal = precision.diagonal().map(|entry| scale * entry);
+                let diagonal = vector(&diagonal.collect::<Vec<_>>());
+                FactorPosterior::precision(layout, vector(exact.mean()), None, diagonal).unwrap()
+            });
+            gap.nats()
+        };
+        for (pairs, allowed) in [(4, 0.1), (64, 0.02)] {
+            let found = gap(1.0, pairs);
+            assert!(found < allowed * weights as f64, "{pairs}: {found}");
+        }
+        let narrow = weights as f64 * gain_of(0.5);
+        for pairs in [4, 64] {
+            let found = gap(2.0, pairs);
+            assert!((found / narrow - 1.0).abs() < 0.3, "{found} {narrow}");
+        }
+    }
+
     #[test]
     fn variances_that_rounding_removes_are_far_from_converged() {
         let weights = 5;
@@ -519,11 +651,13 @@ mod tests {
             };
             let row = |left: usize| order.map(|right| dot(left, right)).to_vec();
             let pairs = AntitheticPairs {
-                products: order.map(row).to_vec(),
+                means: order.map(|pair| means[pair].clone()).to_vec(),
                 scaled: order.map(|pair| scaled[pair].clone()).to_vec(),
                 differences: order.map(|pair| differences[pair].clone()).to_vec(),
+                precisions: vec![1.0; weights],
+                parts: vec![0..3, 3..weights],
             };
-            pairs.gap()
+            pairs.gap_of(&order.map(row))
         };
         let [first, second] = [[0, 1, 2, 3, 4], [3, 0, 4, 2, 1]].map(gap);
         assert!((first.nats() - second.nats()).abs() < 1e-12 * first.nats());

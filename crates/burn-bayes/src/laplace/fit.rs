@@ -123,7 +123,7 @@ impl Laplace {
     ///
     /// # Errors
     ///
-    /// Without examples, if a setting is invalid or the structure does not fit the selected parameters, or if a
+    /// Without examples or with twice as many as N, if a setting is invalid or the structure does not fit the selected parameters, or if a
     /// loss, an output or a gradient cannot be computed or is not finite.
     pub fn gauss_newton<M>(
         &self,
@@ -286,6 +286,13 @@ impl<B: ExampleBatch> Pass<B> {
     ) -> Result<(LaplaceFit, SomeRows<B>)> {
         if self.examples == 0 {
             return Err(Error::config("batches", "have no examples"));
+        }
+        if self.examples >= 2 * laplace.train_len {
+            let problem = format!(
+                "is {}, but the batches have {} rows; it is the number of training examples",
+                laplace.train_len, self.examples
+            );
+            return Err(Error::config("train_len", problem));
         }
         if !self.loss.is_finite() {
             return Err(Error::numerical(format!(

@@ -67,6 +67,10 @@ impl GaussianForm for CovarianceForm {
         Ok(to_host(statistics::covariance_variance(&self.parts())))
     }
 
+    fn precision_diagonal(&self) -> Result<Vec<f64>> {
+        self.precision()?.diagonal()
+    }
+
     fn log_determinant(&self) -> Result<f64> {
         Ok(self.precision()?.log_determinant())
     }

@@ -211,6 +211,11 @@ impl FactorPosterior {
         Ok(narrowed(self.form.gaussian().variance()?, &self.device()))
     }
 
+    /// The diagonal of Σ⁻¹, D numbers: 1 over the variance of each weight, given all others.
+    pub(crate) fn precision_diagonal(&self) -> Result<Vec<f64>> {
+        self.form.gaussian().precision_diagonal()
+    }
+
     /// The distance of `weights` from the mean in marginal standard deviations, as a root mean square over weights.
     pub fn standardized_distance(&self, weights: &Tensor<1>) -> Result<f64> {
         self.check_len(weights)?;

@@ -60,6 +60,9 @@ pub(super) trait GaussianForm {
     /// The diagonal of the covariance, D numbers.
     fn variance(&self) -> Result<Vec<f64>>;
 
+    /// The diagonal of Σ⁻¹, D numbers.
+    fn precision_diagonal(&self) -> Result<Vec<f64>>;
+
     /// log|Σ|.
     fn log_determinant(&self) -> Result<f64>;
 

@@ -138,6 +138,19 @@ impl GaussianForm for PrecisionForm {
         self.covariance()?.diagonal()
     }
 
+    fn precision_diagonal(&self) -> Result<Vec<f64>> {
+        let parts = self.parts();
+        let mut diagonal = to_host(parts.precision);
+        if let Some(factors) = parts.factors {
+            let squares = to_host(factors.square().sum_dim(0));
+            diagonal
+                .iter_mut()
+                .zip(squares)
+                .for_each(|(sum, square)| *sum += square);
+        }
+        Ok(diagonal)
+    }
+
     fn log_determinant(&self) -> Result<f64> {
         Ok(-self.covariance()?.log_determinant())
     }

@@ -13,7 +13,7 @@ use burn::optim::ModuleOptimizer;
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::tensor::Tensor;
-use burn::train::InferenceStep;
+use burn::train::{InferenceStep, TrainStep};
 use burn_bayes_graph::{ExampleBatch, Layout, module_device};
 
 use super::check::check;
@@ -23,7 +23,7 @@ use super::{Inputs, Supervised};
 use crate::diagnostics::ConvergenceTest;
 use crate::error::{Error, Result};
 use crate::kernels::composed::at_least;
-use crate::likelihood::{Likelihood, Targets, unit_precisions};
+use crate::likelihood::{Likelihood, MixDraws, Targets, unit_precisions};
 use crate::methods::checks::counts;
 use crate::methods::{Algorithm, BayesianConfig, MeanStage, MethodConfig};
 use crate::noise::Noise;
@@ -282,7 +282,12 @@ impl<C: MethodConfig> Fit<C> {
         let verdict = run.verdict.unwrap_or_default();
         let parts = [&*training, &held_out];
         let verdict = beside_data(verdict, &bayesian.template().likelihood, rows, parts);
-        let verdict = with_kl_gap(&config, &bayesian, batches.epoch(epochs, 0), verdict)?;
+        let test = ConvergenceTest::new(config.train_len)
+            .with_prior(config.prior())
+            // A pair of draws costs two passes over the data.
+            .with_most_pairs(epochs / 10);
+        let each = || batches.epoch(epochs, 0);
+        let verdict = with_kl_gap::<C, _, _>(test, &bayesian, each, verdict)?;
         Ok((Fitted::new(bayesian.predictor()?), verdict))
     }
 
@@ -435,26 +440,24 @@ pub(super) fn shown(text: &str) {
 }
 
 /// The verdict with the KL gap of a Gaussian posterior.
-fn with_kl_gap<C: MethodConfig, M, X, Y>(
-    config: &BayesianConfig<C>,
-    bayesian: &Bayesian<Supervised<M, X, Y>, C::Algorithm>,
-    batches: impl Iterator<Item = (X, Y)>,
+fn with_kl_gap<C, L, I>(
+    test: ConvergenceTest,
+    bayesian: &Bayesian<L, C::Algorithm>,
+    batches: impl Fn() -> I,
     verdict: Verdict,
 ) -> Result<Verdict>
 where
-    M: Module + ModuleDisplay + 'static,
-    X: Inputs,
-    Y: Targets,
+    C: MethodConfig,
+    L: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws>,
+    I: IntoIterator<Item = <L as TrainStep>::Input>,
 {
     let posterior = bayesian.try_posterior()?;
     let Some(posterior) = (&posterior as &dyn Any).downcast_ref::<FactorPosterior>() else {
         return Ok(verdict);
     };
     let setup = bayesian.algorithm().setup();
-    let test = ConvergenceTest::new(config.train_len)
-        .with_prior(config.prior())
-        .with_ess(Some(setup.ess));
     let frozen = bayesian.template().clone().freeze();
+    let test = test.with_ess(Some(setup.ess));
     let gap = test.measure(&frozen, posterior, batches)?;
     let copies = Some(setup.copies()).filter(|&copies| copies > 1.0);
     let verdict = Verdict {

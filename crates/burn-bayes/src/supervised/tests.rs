@@ -441,6 +441,15 @@ fn a_prediction_that_is_not_finite_is_an_error_that_names_the_row() {
     assert!(problem.contains("row 1 (from 0)"), "{problem}");
 }
 
+/// The only validation comes after the last epoch, and is no sign of a wrong N.
+#[test]
+fn all_epochs_before_a_validation_are_not_taken_for_one() {
+    let model = Supervised::new(Net::new(3, 1, false, 1), Net::forward, gaussian(25.0));
+    let fit = Fit::new(VifaConfig::new()).with_epochs(5);
+    let (_, verdict) = fit.with_progress(false).run(model, curve()).unwrap();
+    assert!(!verdict.to_string().contains("train_len"), "{verdict}");
+}
+
 #[test]
 fn targets_in_units_that_the_prior_does_not_expect_are_told() {
     let model = || Supervised::new(Net::new(5, 1, false, 1), Net::forward, gaussian(1.0));

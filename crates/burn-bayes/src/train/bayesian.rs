@@ -376,7 +376,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// {
     ///     let posterior = trained.posterior();
     ///     let model = trained.template().clone();
-    ///     let gap = ConvergenceTest::new(train_len).measure(&model, &posterior, batches)?;
+    ///     let gap = ConvergenceTest::new(train_len).measure(&model, &posterior, || batches.clone())?;
     ///     Ok(trained.verdict().with_kl_gap(gap, posterior.len()))
     /// }
     /// ```
@@ -434,8 +434,9 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         }
     }
 
-    /// In a training of this number of steps.
+    /// In a training of this number of steps by a [`Trainer`](super::Trainer), which compares the rows of an epoch with N.
     pub(crate) fn with_length(self, steps: u64) -> Self {
+        self.rows_seen.leave_unchecked();
         Self {
             algorithm: self.algorithm.with_length(steps),
             ..self

@@ -38,6 +38,11 @@ impl RowsSeen {
         largest.fetch_max(rows as u64, Ordering::Relaxed);
     }
 
+    /// The validations need not come after an epoch each.
+    pub(crate) fn leave_unchecked(&self) {
+        self.0.is_checked.store(true, Ordering::Relaxed);
+    }
+
     /// Compares the rows before the first validation, which a Learner makes after an epoch, with N.
     pub(crate) fn check(&self, train_len: usize) {
         let rows = self.0.rows.load(Ordering::Relaxed);

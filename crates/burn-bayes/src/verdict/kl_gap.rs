@@ -28,7 +28,7 @@ pub(crate) const CERTAIN: f64 = 2.0;
 pub enum Convergence {
     /// The gap is at most [`CONVERGED`] nats per weight, with two standard errors added.
     Converged,
-    /// The gap is above that.
+    /// The gap is above that, with two standard errors subtracted.
     NotConverged,
     /// The draws do not determine the gap.
     Undetermined,
@@ -57,7 +57,7 @@ impl KlGap {
     /// # where
     /// #     M: Module + TrainStep<Input: Clone, Output: MixDraws>,
     /// # {
-    /// let gap = ConvergenceTest::new(train_len).measure(model, posterior, batches)?;
+    /// let gap = ConvergenceTest::new(train_len).measure(model, posterior, || batches.clone())?;
     /// let has_converged = gap.convergence(posterior.len()) == Convergence::Converged;
     /// # Ok(has_converged)
     /// # }
@@ -71,10 +71,15 @@ impl Convergence {
     /// The convergence of a fit of this number of weights, from its KL gap in nats and the standard error.
     pub fn of(gap: f64, standard_error: f64, weights: usize) -> Self {
         let limit = CONVERGED * weights as f64;
+        // If deviations are lost in rounding, the error is infinite, and the gap is at least that.
+        let certain = match standard_error == f64::INFINITY {
+            true => 0.0,
+            false => CERTAIN * standard_error,
+        };
         // Comparisons with NaN are false.
         if gap + CERTAIN * standard_error <= limit {
             Self::Converged
-        } else if gap > limit {
+        } else if gap - certain > limit {
             Self::NotConverged
         } else {
             Self::Undetermined
@@ -109,8 +114,14 @@ mod tests {
         );
         assert_eq!(
             gap(1.1 * limit, 0.1 * limit).convergence(100),
-            Convergence::NotConverged
+            Convergence::Undetermined
         );
+        for error in [0.1 * limit, f64::INFINITY] {
+            assert_eq!(
+                gap(1.3 * limit, error).convergence(100),
+                Convergence::NotConverged
+            );
+        }
         for unknown in [gap(f64::NAN, 0.1), gap(0.0, f64::NAN)] {
             assert_eq!(unknown.convergence(100), Convergence::Undetermined);
         }
