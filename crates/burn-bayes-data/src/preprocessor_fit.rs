@@ -503,6 +503,14 @@ fn target_code(
         Seen::Categories(counts) => {
             let classes = Levels::classes(counts.into_keys(), place())?
                 .in_order(&config.class_order, place)?;
+            if config.target_is_logarithmic {
+                return Err(DataError::data(
+                    place(),
+                    format_args!("the classes {classes}"),
+                    "numbers, because their logarithm is predicted",
+                    "leave `--target-scale` out",
+                ));
+            }
             if config.task == Task::Multilabel && classes.len() != 2 {
                 return Err(DataError::data(
                     place(),

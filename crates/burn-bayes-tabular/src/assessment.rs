@@ -46,7 +46,15 @@ pub struct Assessment {
     /// Whether the fit diverged.
     #[serde(skip)]
     has_diverged: bool,
+    /// What the tests could not find out, and how they could.
+    #[serde(skip)]
+    untested: Vec<&'static str>,
 }
+
+/// Of a fit without held-out rows.
+const WITHOUT_ROWS: &str = "no rows were held out to judge its predictions";
+/// Of one chain, and of chains with few draws of each.
+const WITHOUT_CHAINS: &str = "convergence is unknown: it takes at least two chains, of several draws each, that are compared";
 
 impl Assessment {
     /// The assessment of a fit by the convergence test or the exact process, with the training losses of its epochs.
@@ -67,6 +75,21 @@ impl Assessment {
     /// The assessment with that of the chains as well.
     pub(crate) fn with_agreement(self, agreement: Option<ChainAgreement>) -> Self {
         Self { agreement, ..self }.judged()
+    }
+
+    /// The assessment of a fit by chains that were not compared.
+    pub(crate) fn without_agreement(self) -> Self {
+        self.without(WITHOUT_CHAINS)
+    }
+
+    /// The assessment of a fit without held-out rows.
+    pub(crate) fn without_held_out_rows(self) -> Self {
+        self.without(WITHOUT_ROWS)
+    }
+
+    fn without(mut self, test: &'static str) -> Self {
+        self.untested.push(test);
+        self.judged()
     }
 
     /// The assessment of an ensemble by the tests of its members' posteriors.
@@ -134,9 +157,13 @@ impl Assessment {
         let objections = objections.chain(unknown).chain(diverged);
         let objection = objections.max();
         let passed = (!self.baselines.is_empty()).then_some(Verdict::Trust);
+        let has_verdict = posterior.is_some() || self.untested.contains(&WITHOUT_CHAINS);
+        let untested = !self.untested.is_empty() && has_verdict;
         Self {
             // Predictions alone are no reason to trust a fit without a posterior.
-            verdict: posterior.max(objection),
+            verdict: posterior
+                .max(objection)
+                .max(untested.then_some(Verdict::LookCloser)),
             predictions: objection.or(passed),
             posterior,
             ..self
@@ -211,7 +238,9 @@ impl Assessment {
         let calibration = self.calibration.iter().map(CalibrationTest::finding);
         let findings = self.baselines.iter().filter_map(Baseline::finding);
         let unknown = self.finding_of_unknown();
-        let of_predictions = calibration.chain(findings).chain(unknown).map(said);
+        let untested = self.untested.iter().map(ToString::to_string);
+        let of_predictions = calibration.chain(findings).chain(unknown).chain(untested);
+        let of_predictions = of_predictions.map(said);
         let trend = self.trend.as_ref().filter(|trend| trend.is_falling());
         let trend = trend.map(|trend| {
             let (fall, error) = (number(-trend.change), number(trend.standard_error));
@@ -256,7 +285,8 @@ impl fmt::Display for Assessment {
             .chain(unknown)
             .chain(diagnosis)
             .chain(process)
-            .chain(agreement);
+            .chain(agreement)
+            .chain(self.untested.iter().map(ToString::to_string));
         let passed = "the predictions of the held-out rows pass their tests";
         let passed = self.is_of_posterior_alone().then(|| passed.into());
         let reasons = reasons.chain(self.finding_of_members()).chain(passed);
@@ -299,6 +329,22 @@ mod tests {
         assert_eq!(found.verdict, Some(Verdict::LookCloser));
         let text = found.to_string();
         assert!(text.contains("too few to judge its predictions"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_tested_is_said_and_not_trusted() {
+        let passed = || Assessment::of_members(vec![Verdict::Trust]);
+        let unseen = passed().without_held_out_rows();
+        assert_eq!(unseen.verdict, Some(Verdict::LookCloser));
+        assert_eq!(unseen.predictions, None);
+        assert!(unseen.to_string().contains(WITHOUT_ROWS), "{unseen}");
+        let alone = Assessment::default().without_agreement();
+        assert_eq!(alone.verdict, Some(Verdict::LookCloser));
+        assert!(alone.to_string().contains("two chains"), "{alone}");
+        assert_eq!(alone.sentences().len(), 1);
+        // A point estimate has no posterior to trust.
+        let point = Assessment::default().without_held_out_rows();
+        assert_eq!(point.verdict, None);
     }
 
     #[test]

@@ -188,12 +188,19 @@ fn answer_lines(predictor: &RowPredictor<'_>, mut sheet: Sheet) -> Result<()> {
     let (mut line, mut known_far) = (Vec::new(), BTreeSet::new());
     while input.read_until(b'\n', &mut line)? > 0 {
         if !line.trim_ascii().is_empty() {
-            let row = serde_json::from_slice::<Map<String, Value>>(&line);
-            let row = row.map_err(|error| {
-                let cure = "write one object with the values of a row by column, as {\"age\": 60}";
-                TabularError::Data(format!("{error}; {cure}"))
-            });
-            match row.and_then(|row| given.predict(&row)) {
+            let answer = match serde_json::from_slice::<Map<String, Value>>(&line) {
+                Ok(row) => given.predict(&row),
+                Err(error) => {
+                    let cure =
+                        "write one object with the values of a row by column, as {\"age\": 60}";
+                    // Of the line that is this row.
+                    let error = error
+                        .to_string()
+                        .replace(" at line 1 column ", " at column ");
+                    Err(given.refuse(format_args!("{error}; {cure}")))
+                }
+            };
+            match answer {
                 Ok(found) => {
                     let far = found.far.into_iter();
                     far.filter(|(column, _)| known_far.insert(column.clone()))

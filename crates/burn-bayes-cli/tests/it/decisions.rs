@@ -130,13 +130,14 @@ fn lines_of_json_are_answered_in_order() {
         );
         assert_eq!(found.len(), 7);
         for (answer, expected) in [
-            (1, "write one object"),
+            (1, "row 2: EOF while parsing"),
+            (2, "row 3: invalid"),
             (2, "write one object"),
             (
                 4,
-                "row 3: `yy` is not a column of the fit; did you mean `y`",
+                "row 5: `yy` is not a column of the fit; did you mean `y`",
             ),
-            (5, "row 4, column `x`: found a list or an object"),
+            (5, "row 6, column `x`: found a list or an object"),
         ] {
             let problem = problem(&found[answer]);
             assert!(problem.contains(expected), "{problem}");
@@ -144,7 +145,7 @@ fn lines_of_json_are_answered_in_order() {
         let of_file = objects(&place.output(&format!("predict {run} new.csv --json {options}")));
         for (answer, row) in [0, 3, 6].into_iter().zip(of_file) {
             let mut found = found[answer].clone();
-            // Rows that could not be predicted are counted.
+            assert_eq!(found["row"], answer + 1);
             found["row"] = row["row"].clone();
             assert_eq!(found, row, "{run}");
         }

@@ -89,6 +89,12 @@ impl GivenRows<'_> {
         })
     }
 
+    /// The error of a row that cannot be read; it counts as one.
+    pub fn refuse(&mut self, problem: impl Display) -> TabularError {
+        self.rows += 1;
+        TabularError::Data(format!("row {}: {problem}", self.rows))
+    }
+
     /// Refuses names that are no columns of the run.
     fn check_names(&self, row: &Map<String, Value>) -> Result<(), String> {
         let RowPredictor { run, .. } = self.predictor;

@@ -204,6 +204,11 @@ impl FolderFit {
             let process = engine::compare_with_process(train, &config.fit, model)?;
             let assessment = Assessment::of(diagnosis, process, &losses);
             let assessment = assessment.with_agreement(model.agreement);
+            let is_uncompared = config.fit.method.is_sampled() && model.agreement.is_none();
+            let assessment = match is_uncompared {
+                true => assessment.without_agreement(),
+                false => assessment,
+            };
             let mut plain_models = PlainModels::fit(&self.rows.train, &config.fit)?;
             let scores = validate(
                 folder,
@@ -223,7 +228,7 @@ impl FolderFit {
                 plain_models = PlainModels::fit(&refitted.rows, &config.fit)?;
             }
             let full = scores.as_ref().map(|scores| scores.assessment.clone());
-            let assessment = full.unwrap_or(assessment);
+            let assessment = full.unwrap_or_else(|| assessment.without_held_out_rows());
             let assessment = match unscored.is_some() {
                 true => assessment.with_divergence(),
                 false => assessment,

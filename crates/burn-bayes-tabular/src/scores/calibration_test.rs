@@ -21,6 +21,8 @@ const LEVEL: f64 = 0.01;
 const INPUTS: usize = 3;
 /// Fewer rows of a group say too little.
 const FEWEST_OF_GROUP: usize = 20;
+/// More rows find differences that do not matter. The test of so many finds probabilities that are off by five points.
+const MOST_ROWS: usize = 1000;
 /// The seed of the randomised PIT of counts.
 const SEED: u64 = 0;
 
@@ -163,8 +165,14 @@ fn by_input(
 
 /// The p-value of predictions, and whether they are of classes; `None` for too few rows.
 fn tested(predictions: &Predictions, targets: &Targets) -> Result<Option<(f64, bool)>> {
-    if targets.len() < FEWEST_ROWS {
+    let count = targets.len();
+    if count < FEWEST_ROWS {
         return Ok(None);
+    }
+    if count > MOST_ROWS {
+        let spread = (0..MOST_ROWS).map(|place| place * count / MOST_ROWS);
+        let rows: Vec<usize> = spread.collect();
+        return tested(&predictions.of_rows(&rows), &targets.select(&rows));
     }
     let of_pit = |pit: &[f64]| -> Result<(f64, bool)> {
         Ok((PitUniformity::new(pit)?.simultaneous_p_value, false))
@@ -233,6 +241,19 @@ mod tests {
         for wrong in [0.7, 1.4] {
             assert_eq!(of_noise(wrong), Some(Verdict::LookCloser), "{wrong}");
         }
+    }
+
+    #[test]
+    fn many_rows_do_not_find_what_does_not_matter() {
+        let normals = Noise::new(2).latent(50_000).into_iter();
+        let targets = Targets::Real(normals.map(f64::from).collect());
+        let of_noise = |deviation: f64| {
+            let noise = NoiseDeviations::PerMember(vec![deviation]);
+            let predictions = RealPredictions::new(noise, 1, vec![0.0; 50_000]);
+            verdict(Predictions::Reals(predictions), targets.clone())
+        };
+        assert_eq!(of_noise(1.04), None);
+        assert_eq!(of_noise(1.4), Some(Verdict::LookCloser));
     }
 
     #[test]

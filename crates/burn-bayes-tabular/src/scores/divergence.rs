@@ -184,6 +184,11 @@ fn is_beyond_noise(differences: &[f64]) -> bool {
 
 /// The error of a diverged fit, with remedies.
 pub(crate) fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError {
+    if settings.method.is_sampled() {
+        return TabularError::Numerical(format!(
+            "the fit cannot be used: {reason}; if the chains do not agree, sample longer; otherwise {OF_ROWS}"
+        ));
+    }
     if !settings.method.is_trained() {
         return TabularError::Numerical(format!("the fit cannot be used: {reason}; {OF_ROWS}"));
     }

@@ -57,15 +57,15 @@ impl Simulator {
                 "is counts, of which none are simulated; check the method with numbers or classes";
             return Err(refused("task", problem));
         }
-        if !engine::is_simple(settings, design.rows.target()) {
-            let problem = "has no simulation, as gaussian and categorical have; leave it out";
-            return Err(refused("likelihood", problem));
-        }
         let is_learned = settings.noise_precision == NoisePrecision::LEARNED;
         if matches!(design.rows.target(), Target::Real(_)) && is_learned {
             let problem = "is learned, but targets are simulated with noise of a known precision; give a number, \
                            1/variance in the unit of the target";
             return Err(refused("noise_precision", problem));
+        }
+        if !engine::is_simple(settings, design.rows.target()) {
+            let problem = "has no simulation, as gaussian and categorical have; leave it out";
+            return Err(refused("likelihood", problem));
         }
         if matches!(settings.prior_precision, PriorPrecision::Learned(_)) {
             let problem = "is learned, but the weights of the simulations are drawn from a known prior; give a number";
