@@ -499,7 +499,7 @@ impl Conformal {
         groups: Option<&[usize]>,
     ) -> Result<Option<PredictionIntervals<'static>>> {
         let deviations = moments.deviations();
-        Ok(match &self.rules {
+        let intervals = match &self.rules {
             Rules::Together(Rule::Intervals(rule)) => {
                 Some(rule.intervals(&moments.mean, &deviations)?)
             }
@@ -513,7 +513,16 @@ impl Conformal {
                 };
                 Some(rules.intervals(groups.unwrap_or_default(), of_rows)?)
             }
-        })
+        };
+        let (Some(found), Some(least)) = (&intervals, moments.least) else {
+            return Ok(intervals);
+        };
+        let lower = found.lower().iter().map(|&limit| limit.at_least(least));
+        let upper = found.upper().to_vec();
+        Ok(Some(PredictionIntervals::new(
+            lower.collect::<Vec<_>>(),
+            upper,
+        )?))
     }
 }
 
@@ -804,6 +813,11 @@ mod tests {
             mean: vec![0.0, 5.0],
             variance: vec![1.0, 4.0],
             variance_between_draws: vec![0.0; 2],
+            least: None,
+        };
+        let positive = Moments {
+            least: Some(0.0),
+            ..moments.clone()
         };
         let intervals = found.intervals(&moments, Some(&groups)).unwrap().unwrap();
         // The second of two scores: 20 in one group, and 2 times a deviation of 2 in the other.
@@ -814,6 +828,9 @@ mod tests {
             let errors = found.iter().zip(limits).map(|(one, other)| one - other);
             assert!(errors.map(f64::abs).all(|error| error < 1e-14), "{found:?}");
         }
+        let intervals = found.intervals(&positive, Some(&groups)).unwrap().unwrap();
+        assert_eq!(intervals.lower()[0], 0.0);
+        assert!((intervals.lower()[1] - 1.0).abs() < 1e-14);
         let unknown = found.groups_of([(7, "c")]).unwrap_err().to_string();
         assert!(
             unknown.contains("row 7") && unknown.contains("`c`"),

@@ -390,7 +390,14 @@ impl Predictions {
             0 => None,
             _ => self.mixture()?,
         };
-        Ok(mixture.map(|mixture| mixture.moments()))
+        let is_positive = matches!(self, Self::Reals(found) if found.kind.is_of_logarithms);
+        Ok(mixture.map(|mixture| {
+            let moments = mixture.moments();
+            Moments {
+                least: is_positive.then_some(0.0).or(moments.least),
+                ..moments
+            }
+        }))
     }
 
     /// Predictions of no rows, by two members with a draw each.

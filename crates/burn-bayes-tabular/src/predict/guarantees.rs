@@ -112,6 +112,7 @@ fn covers(conformal: &Conformal, group: Option<usize>, target: f64) -> bool {
         mean: vec![0.0],
         variance: vec![1.0],
         variance_between_draws: vec![0.0],
+        least: None,
     };
     let groups = group.map(|group| vec![group]);
     let found = conformal.intervals(&moments, groups.as_deref()).unwrap();

@@ -33,6 +33,10 @@ impl NumberMixture<'_> {
             mean: self.mean(),
             variance,
             variance_between_draws,
+            least: match self {
+                Self::Gaussian(_) => None,
+                Self::Counts(_) => Some(0.0),
+            },
         }
     }
 
@@ -75,6 +79,8 @@ pub(crate) struct Moments {
     pub(crate) variance: Vec<f64>,
     /// The variance of the means of the draws.
     pub(crate) variance_between_draws: Vec<f64>,
+    /// The least target that there can be, if there is one.
+    pub(crate) least: Option<f64>,
 }
 
 impl Moments {
