@@ -20,7 +20,7 @@
 //! | Are they calibrated? | [`PredictionIntervals`], [`QuantileCalibration`], [`PitUniformity`], by group [`coverage_by_group`] |
 //! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalRaps`], [`ConformalNormalisedResidual`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`], with a drift [`AdaptiveLevel`] and [`weighted_conformal_threshold`] |
 //! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RankingTotals`], [`PatchTotals`] |
-//! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`resampled_t_test`], of several [`holm`] |
+//! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`resampled_t_test`], of several [`holm`], of rows that are not independent [`ClusteredMean`] |
 //! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
 //! | Do the members of an ensemble disagree? | [`MemberDisagreement`] |
 //! | Have repeated runs or chains converged to the same distribution? | [`Chains`] |
@@ -80,12 +80,14 @@ pub use classification::{
     brier_losses, false_positive_rate_at, log_losses, nll, one_vs_rest_auroc, precision_recall,
     zero_one_losses,
 };
-pub use comparison::{Bootstrap, PairedLosses, PairedTest, ScoreInterval, holm, resampled_t_test};
+pub use comparison::{
+    Bootstrap, ClusteredMean, PairedLosses, PairedTest, ScoreInterval, holm, resampled_t_test,
+};
 pub use conformal::{
     AdaptiveLevel, ConformalAps, ConformalByClass, ConformalCross, ConformalLac,
     ConformalNormalisedResidual, ConformalRaps, GroupCoverage, Mondrian, PredictionSets,
-    RankPenalty, SetScore, conformal_threshold, coverage_by_group, equal_mass_groups,
-    weighted_conformal_threshold,
+    RankPenalty, SetScore, clustered_coverage_by_group, conformal_threshold, coverage_by_group,
+    equal_mass_groups, weighted_conformal_threshold,
 };
 pub use counts::{
     CountMixture, TargetedCounts, log_probabilities, poisson_deviances, randomised_pit_values,

@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use crate::check;
-use crate::comparison::{ScoreInterval, holm};
+use crate::comparison::{ScoreInterval, effective_rows, holm};
 use crate::conformal::sets::PredictionSets;
 use crate::error::{EvalError, Place};
 use crate::order::{ascending, tie_groups};
@@ -218,25 +218,64 @@ pub fn coverage_by_group(
     covered: &[bool],
     level: f64,
 ) -> Result<Vec<GroupCoverage>, EvalError> {
+    let rows: Vec<usize> = (0..covered.len()).collect();
+    clustered_coverage_by_group(groups, covered, level, &rows)
+}
+
+/// The same for rows that are not independent, such as those of one patient: `clusters` has one number per row. Limits and
+/// p-values are those of as many independent rows as say as much about the coverage.
+///
+/// ```
+/// use burn_bayes_eval::{clustered_coverage_by_group, coverage_by_group};
+///
+/// // Of six patients with five rows each, two are never covered.
+/// let covered: Vec<bool> = (0..30).map(|row| row / 5 > 1).collect();
+/// let patients: Vec<usize> = (0..30).map(|row| row / 5).collect();
+/// let all = [0; 30];
+/// let rows = coverage_by_group(&all, &covered, 0.9)?;
+/// let found = clustered_coverage_by_group(&all, &covered, 0.9, &patients)?;
+/// assert_eq!(found[0].coverage, rows[0].coverage);
+/// assert!(rows[0].p_value < 0.001 && found[0].p_value > 0.1); // 20 of 30 rows, 4 of 6 patients
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+///
+/// # Errors
+/// As [`coverage_by_group`].
+pub fn clustered_coverage_by_group(
+    groups: &[usize],
+    covered: &[bool],
+    level: f64,
+    clusters: &[usize],
+) -> Result<Vec<GroupCoverage>, EvalError> {
     check::open_unit("level", level)?;
     check::not_empty("groups", groups.len())?;
     check::same_length("covered rows", covered.len(), groups.len())?;
+    check::same_length("clusters", clusters.len(), groups.len())?;
     let of_group = |(group, rows): (usize, Vec<usize>)| {
-        let (hits, rows) = (rows.iter().filter(|&&row| covered[row]).count(), rows.len());
-        let p_value = binomial::lower_tail(hits, rows, level);
-        GroupCoverage {
+        let of_rows: Vec<bool> = rows.iter().map(|&row| covered[row]).collect();
+        let clusters: Vec<usize> = rows.iter().map(|&row| clusters[row]).collect();
+        let count = of_rows.iter().filter(|&&hit| hit).count();
+        let coverage = count as f64 / rows.len() as f64;
+        let effective = effective_rows(&of_rows, &clusters)?;
+        let hits = match effective == rows.len() {
+            true => count,
+            false => (coverage * effective as f64).round() as usize,
+        };
+        let p_value = binomial::lower_tail(hits, effective, level);
+        Ok(GroupCoverage {
             group,
-            rows,
-            coverage: hits as f64 / rows as f64,
+            rows: rows.len(),
+            coverage,
             interval: ScoreInterval {
-                lower: binomial::lower_limit(hits, rows, 0.025),
-                upper: binomial::upper_limit(hits, rows, 0.025),
+                lower: binomial::lower_limit(hits, effective, 0.025),
+                upper: binomial::upper_limit(hits, effective, 0.025),
             },
             p_value,
             adjusted_p_value: p_value,
-        }
+        })
     };
-    let mut found: Vec<GroupCoverage> = rows_by_group(groups).into_iter().map(of_group).collect();
+    let found = rows_by_group(groups).into_iter().map(of_group);
+    let mut found = found.collect::<Result<Vec<GroupCoverage>, EvalError>>()?;
     let p_values: Vec<f64> = found.iter().map(|group| group.p_value).collect();
     for (group, adjusted) in found.iter_mut().zip(holm(&p_values)?) {
         group.adjusted_p_value = adjusted;
