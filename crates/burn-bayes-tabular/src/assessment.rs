@@ -38,7 +38,8 @@ pub struct Assessment {
     pub trend: Option<Trend>,
     /// Plain models on the held-out rows; empty without held-out rows.
     pub baselines: Vec<Baseline>,
-    /// Whether the held-out rows come as predicted; null without held-out rows, and for fewer than five.
+    /// Whether the held-out rows come as predicted; null without held-out rows, and for fewer than five that are
+    /// independent.
     pub calibration: Option<CalibrationTest>,
     /// The mutual information of targets and weights on the held-out rows: how much more training rows could lower the NLL,
     /// in nats per row; null without held-out rows, and for point estimates.
@@ -46,9 +47,12 @@ pub struct Assessment {
     /// Whether the fit diverged.
     #[serde(skip)]
     has_diverged: bool,
-    /// What the tests could not find out, and how they could.
+    /// Whether no rows were held out.
     #[serde(skip)]
-    untested: Vec<&'static str>,
+    is_unseen: bool,
+    /// Whether there are chains that were not compared.
+    #[serde(skip)]
+    is_uncompared: bool,
 }
 
 /// Of a fit without held-out rows.
@@ -79,17 +83,20 @@ impl Assessment {
 
     /// The assessment of a fit by chains that were not compared.
     pub(crate) fn without_agreement(self) -> Self {
-        self.without(WITHOUT_CHAINS)
+        Self {
+            is_uncompared: true,
+            ..self
+        }
+        .judged()
     }
 
     /// The assessment of a fit without held-out rows.
     pub(crate) fn without_held_out_rows(self) -> Self {
-        self.without(WITHOUT_ROWS)
-    }
-
-    fn without(mut self, test: &'static str) -> Self {
-        self.untested.push(test);
-        self.judged()
+        Self {
+            is_unseen: true,
+            ..self
+        }
+        .judged()
     }
 
     /// The assessment of an ensemble by the tests of its members' posteriors.
@@ -157,8 +164,8 @@ impl Assessment {
         let objections = objections.chain(unknown).chain(diverged);
         let objection = objections.max();
         let passed = (!self.baselines.is_empty()).then_some(Verdict::Trust);
-        let has_verdict = posterior.is_some() || self.untested.contains(&WITHOUT_CHAINS);
-        let untested = !self.untested.is_empty() && has_verdict;
+        // A point estimate has no posterior to trust.
+        let untested = self.is_uncompared || self.is_unseen && posterior.is_some();
         Self {
             // Predictions alone are no reason to trust a fit without a posterior.
             verdict: posterior
@@ -179,6 +186,13 @@ impl Assessment {
     fn is_unjudged(&self) -> bool {
         let mut scores = self.baselines.iter().filter_map(|baseline| baseline.scores);
         scores.any(|scores| scores.standard_error.is_none())
+    }
+
+    /// What the tests could not find out, and how they could.
+    fn untested(&self) -> impl Iterator<Item = String> {
+        let unseen = self.is_unseen.then_some(WITHOUT_ROWS);
+        let uncompared = self.is_uncompared.then_some(WITHOUT_CHAINS);
+        uncompared.into_iter().chain(unseen).map(String::from)
     }
 
     /// Whether there are doubts about the posterior alone.
@@ -235,11 +249,11 @@ impl Assessment {
         let agreement = self.agreement.iter().map(ChainAgreement::finding);
         let members = self.finding_of_members();
         let of_posterior = process.chain(agreement).chain(members).map(said);
-        let calibration = self.calibration.iter().map(CalibrationTest::finding);
+        let calibration = self.calibration.iter().map(CalibrationTest::advice);
         let findings = self.baselines.iter().filter_map(Baseline::finding);
         let unknown = self.finding_of_unknown();
-        let untested = self.untested.iter().map(ToString::to_string);
-        let of_predictions = calibration.chain(findings).chain(unknown).chain(untested);
+        let of_predictions = calibration.chain(findings).chain(unknown);
+        let of_predictions = of_predictions.chain(self.untested());
         let of_predictions = of_predictions.map(said);
         let trend = self.trend.as_ref().filter(|trend| trend.is_falling());
         let trend = trend.map(|trend| {
@@ -272,10 +286,10 @@ impl fmt::Display for Assessment {
         let agreement = self.agreement.iter().map(ChainAgreement::finding);
         let calibration = self.calibration.iter();
         let calibration = calibration.filter(|test| test.verdict().is_some());
-        let calibration = calibration.map(CalibrationTest::finding);
+        let calibration = calibration.map(CalibrationTest::advice);
         let unknown = self.finding_of_unknown();
         let unknown = unknown.filter(|_| self.has_few_rows());
-        let unjudged = "the held-out rows are too few to judge its predictions";
+        let unjudged = "the held-out rows are too few, or of too few groups or times, to judge its predictions";
         let unjudged = self.is_unjudged().then(|| unjudged.to_string());
         let reasons = diverged
             .into_iter()
@@ -286,7 +300,7 @@ impl fmt::Display for Assessment {
             .chain(diagnosis)
             .chain(process)
             .chain(agreement)
-            .chain(self.untested.iter().map(ToString::to_string));
+            .chain(self.untested());
         let passed = "the predictions of the held-out rows pass their tests";
         let passed = self.is_of_posterior_alone().then(|| passed.into());
         let reasons = reasons.chain(self.finding_of_members()).chain(passed);
@@ -328,7 +342,7 @@ mod tests {
         let found = verdict(&baseline);
         assert_eq!(found.verdict, Some(Verdict::LookCloser));
         let text = found.to_string();
-        assert!(text.contains("too few to judge its predictions"), "{text}");
+        assert!(text.contains("to judge its predictions"), "{text}");
     }
 
     #[test]

@@ -82,6 +82,15 @@ impl Groups {
         }
     }
 
+    /// The rows of each group.
+    pub(crate) fn members(&self) -> Vec<Vec<usize>> {
+        let mut members = vec![Vec::new(); self.names.len()];
+        for (row, &group) in self.of_rows.iter().enumerate() {
+            members[group].push(row);
+        }
+        members
+    }
+
     /// The groups from the largest to the smallest; those beyond `most` are one, unless it would have the rows of one.
     #[must_use]
     pub(crate) fn largest(self, most: usize) -> Self {

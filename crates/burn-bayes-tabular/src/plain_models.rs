@@ -12,7 +12,7 @@ use crate::engine::{
 use crate::error::{Result, TabularError};
 use crate::forest::Forest;
 use crate::predict::Predictions;
-use crate::rows::{Target, TrainingSet};
+use crate::rows::{Target, TrainingSet, Units};
 use crate::scores::{Baseline, BaselineModel, BaselineScores, Constant, row_costs};
 use crate::settings::{FitSettings, Method, NetworkShape, PlainName, PriorName, PriorPrecision};
 
@@ -95,9 +95,10 @@ impl PlainModels {
         predictions: &Predictions,
         features: &Features,
         targets: &Targets,
+        units: &Units,
     ) -> Result<Vec<Baseline>> {
         let costs = row_costs(predictions, targets)?;
-        let scored = |other: &Predictions| BaselineScores::of(&costs, other, targets);
+        let scored = |other: &Predictions| BaselineScores::of(&costs, other, targets, units);
         let (constant, linear) = match predictions {
             Predictions::Reals(_) => ("the mean and deviation of the targets", "ridge regression"),
             Predictions::Counts(_) => ("the mean count", "negative binomial regression"),

@@ -99,6 +99,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn show(evaluation: &Evaluation) -> Result<()> {
     print_scores(&evaluation.scores)?;
+    if let Some(test) = &evaluation.calibration {
+        print(test.finding("scored"))?;
+    }
     if let Scores::Classification(scores) = &evaluation.scores {
         print_table(&scores.class_table())?;
     }

@@ -21,7 +21,7 @@ use clap::{Args, Subcommand};
 
 use crate::console::{Counter, busy, command_line, tell, warn};
 use crate::interruption;
-use burn_bayes_data::Table;
+use burn_bayes_data::{FarValues, Table};
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::experiments::ModelChoice;
 use burn_bayes_tabular::experiments::jobs::{Existing, Progress, Record, threads};
@@ -113,6 +113,20 @@ impl JobFlags {
     }
 }
 
+/// More columns with values far outside of the training rows are counted.
+const MOST_FAR: usize = 10;
+
+/// Warns of columns that have values far outside of the training rows.
+fn warn_of_far(far: &[FarValues]) {
+    far.iter().take(MOST_FAR).for_each(warn);
+    if far.len() > MOST_FAR {
+        let others = far.len() - MOST_FAR;
+        warn(format_args!(
+            "{others} more columns have values far outside of the training rows; `predict --mark-far` names them for every row"
+        ));
+    }
+}
+
 /// Reads rows with known targets, and says which are left out and which are far from the training rows.
 fn known_rows(
     run: &Run,
@@ -134,7 +148,7 @@ fn known_rows(
             "{usable} of {all} rows are scored; the others have missing values"
         ));
     }
-    rows.far.iter().for_each(warn);
+    warn_of_far(&rows.far);
     Ok(rows)
 }
 

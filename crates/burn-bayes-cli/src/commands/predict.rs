@@ -161,7 +161,7 @@ fn predict_file(
             "{left_out} of {read} rows are left out; they have missing values"
         ));
     }
-    far.iter().for_each(warn);
+    super::warn_of_far(&far);
     sheet.finish()
 }
 

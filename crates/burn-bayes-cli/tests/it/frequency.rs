@@ -50,29 +50,36 @@ fn a_row_that_stands_for_several_is_as_many_rows() {
     assert_eq!(of_cells, scores("evaluate cells all.csv --json"));
 }
 
+/// Held-out rows, scores and folds are those of a file with a line for each row.
 #[test]
-fn copies_are_held_out_with_their_row() {
+fn copies_are_dealt_like_other_rows() {
     let place = Workplace::new();
-    let row = |row: usize| format!("{row},{},{}\n", (row as f64).sin(), 1 + row % 3);
-    let rows: String = (0..60).map(row).collect();
-    place.write("rows.csv", &format!("x,y,seen\n{rows}"));
-    let options =
-        "--data rows.csv --target y --task regression --frequency seen --target-scale linear";
-    place.output(&format!(
-        "fit {options} --model linear --method exact --out run"
-    ));
-    let held_out = place.read("run/validation.csv");
-    let places: Vec<usize> = held_out
-        .lines()
-        .skip(1)
-        .map(|line| line.split(',').next().unwrap().parse().unwrap())
+    let row = |row: usize| format!("{row},{}", (row as f64).sin());
+    let counted: String = (0..60)
+        .map(|number| format!("{},{}\n", row(number), 1 + number % 3))
         .collect();
-    for &row in &places {
-        let copies = places.iter().filter(|&&other| other == row).count();
-        assert_eq!(copies, 1 + (row - 1) % 3, "row {row}");
+    place.write("counted.csv", &format!("x,y,seen\n{counted}"));
+    let all: String = (0..60)
+        .map(|number| format!("{}\n", row(number)).repeat(1 + number % 3))
+        .collect();
+    place.write("all.csv", &format!("x,y\n{all}"));
+    let options = "--target y --task regression --target-scale linear --model linear";
+    for (file, more) in [("counted", "--frequency seen"), ("all", "")] {
+        let data = format!("--data {file}.csv {more} {options}");
+        place.output(&format!("fit {data} --method exact --out {file}"));
+        place.output(&format!(
+            "compare {data} --methods exact,map --no-plain --epochs 2 --repeats 1 --folds 3 --out {file}-folds"
+        ));
     }
-    let compare = "--model linear --methods exact,map --no-plain --epochs 2 --repeats 1 --folds 3 --out folds";
-    place.output(&format!("compare {options} {compare}"));
+    let scores = |run: &str| place.read(&format!("{run}/scores.json"));
+    assert_eq!(scores("counted"), scores("all"));
+    // Methods, scores and standard errors, without p-values and seconds.
+    let folds = |run: &str| {
+        let read = place.read(&format!("{run}-folds/compare.csv"));
+        let row = |line: &str| line.split(',').take(5).map(String::from).collect();
+        read.lines().map(row).collect::<Vec<Vec<String>>>()
+    };
+    assert_eq!(folds("counted"), folds("all"));
 }
 
 #[test]

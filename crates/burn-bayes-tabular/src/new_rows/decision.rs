@@ -119,6 +119,7 @@ impl PredictionRequest {
             }
         };
         let otherwise = ", or give a threshold with `--abstain-above`";
+        run.expect_independent_rows("target-risk")?;
         let rows = run.calibration_file(folder, "target-risk", self.draws, otherwise)?;
         let point = threshold_at_risk(&rows, score.target, abstention, risk, self.confidence)?;
         let wrong = match self.tolerance {

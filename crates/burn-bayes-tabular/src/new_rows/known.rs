@@ -12,7 +12,9 @@ use crate::predict::{ConformalRequest, ConformalTargets, CostRule, Known, Predic
 use crate::report::{FurtherScores, ScoredRows};
 use crate::rows::{RowInputs, not_a_column, repeated, rows_with_targets, true_targets};
 use crate::run::{Run, RunFolder, RunReport};
-use crate::scores::{Baseline, ConformalScores, CostScores, Intervals, Scores, ScoresByGroup};
+use crate::scores::{
+    Baseline, CalibrationTest, ConformalScores, CostScores, Intervals, Scores, ScoresByGroup,
+};
 use crate::settings::{DeviceName, FileFormat, MissingName, refused};
 
 /// Rows with known targets.
@@ -36,6 +38,8 @@ pub struct Evaluation {
     /// Every score.
     #[serde(flatten)]
     pub scores: Scores,
+    /// Whether the rows come as predicted; null for fewer than five that are independent.
+    pub calibration: Option<CalibrationTest>,
     /// The scores by the values of each column that was asked for, of each target.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by: Vec<ScoresByGroup>,
@@ -84,7 +88,7 @@ impl KnownRows {
             }
         };
         let left_out = table.rows() - rows.len();
-        let rows = repeated(&table, &run.config.data, rows)?;
+        let rows = repeated(&table, rows, &run.config.data, path)?;
         let groups = by.iter().map(|name| groups(&table, name, &rows));
         Ok(Self {
             path: path.into(),
@@ -96,7 +100,7 @@ impl KnownRows {
                 let cell = |&row: &usize| table.text(name, row).unwrap_or_default().to_string();
                 rows.iter().map(cell).collect()
             }),
-            inputs: RowInputs::of(&run.preprocessor, &table, rows)?,
+            inputs: RowInputs::of(&run.preprocessor, &table, &run.config.data, rows)?,
         })
     }
 
@@ -112,11 +116,13 @@ impl KnownRows {
     pub fn score(self, run: &Run, draws: usize, positive: Option<&str>) -> Result<Evaluation> {
         let targets = true_targets(&self.dataset, run.model.target());
         let predictions = run.predict(self.dataset.features(), draws)?;
+        let units = &self.inputs.units;
         let by = self.groups.iter();
-        let by = by.map(|groups| ScoresByGroup::of_targets(groups, &predictions, &targets));
+        let by = by.map(|groups| ScoresByGroup::of_targets(groups, &predictions, &targets, units));
         let by: Vec<_> = by.collect::<Result<_>>()?;
-        let intervals = Intervals::Bootstrapped;
+        let intervals = Intervals::Bootstrapped(units);
         Ok(Evaluation {
+            calibration: CalibrationTest::of(&predictions, &targets, &self.inputs)?,
             scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
             by: by.into_iter().flatten().collect(),
             baselines: Vec::new(),
@@ -195,8 +201,10 @@ fn table(
     }
     for name in &names {
         let is_by = by.contains(name);
-        let is_frequency = run.config.data.frequency.as_ref() == Some(name);
-        if !is_by && !is_frequency && !of_run.contains(name) {
+        let data = &run.config.data;
+        let of_rows = [&data.frequency, &data.group_by, &data.time];
+        let is_of_rows = of_rows.contains(&&Some(name.clone()));
+        if !is_by && !is_of_rows && !of_run.contains(name) {
             reader = reader.without(name)?;
         }
         if is_by && run.config.data.categories.0.contains(name) {
@@ -230,7 +238,12 @@ impl Evaluation {
         let models = run.plain_models(folder, device)?;
         let features = self.rows.dataset.features();
         Ok(Self {
-            baselines: models.beside(&self.predictions, features, &self.targets)?,
+            baselines: models.beside(
+                &self.predictions,
+                features,
+                &self.targets,
+                &self.rows.inputs.units,
+            )?,
             ..self
         })
     }
@@ -267,6 +280,7 @@ impl Evaluation {
             predictions,
             targets,
             groups,
+            &rows.inputs.units,
         )?;
         Ok(Self {
             conformal: Some(scores.into()),
@@ -286,7 +300,12 @@ impl Evaluation {
     /// If the rule is for another target.
     pub fn with_costs(self, rule: &CostRule) -> Result<Self> {
         Ok(Self {
-            costs: Some(CostScores::of(rule, &self.predictions, &self.targets)?),
+            costs: Some(CostScores::of(
+                rule,
+                &self.predictions,
+                &self.targets,
+                Intervals::Bootstrapped(&self.rows.inputs.units),
+            )?),
             ..self
         })
     }

@@ -7,23 +7,26 @@
 //!
 //! over the held-out rows and the new row, if these are exchangeable: drawn from one distribution, and none of them
 //! used by the fit. With a threshold for each group of rows, or for each true class, this holds in every group or class
-//! (Mondrian conformal prediction); a group needs as many held-out rows as all rows do otherwise. If new rows drift away
+//! (Mondrian conformal prediction); a group needs as many held-out rows as all rows do otherwise. If whole groups were held
+//! out, the new row is of a new group, and the groups are exchangeable in the place of rows. If new rows drift away
 //! from the held-out ones, either the level follows the rows since the fit, or older rows weigh less than newer ones. The
 //! tests in `guarantees.rs` simulate what is promised. Each of several targets has thresholds of its own, at the level for
 //! this target alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use burn_bayes::eval::{
     Bounded, ConformalByClass, EvalError, Mondrian, PredictionIntervals, PredictionSets,
 };
 
-use super::known::{Known, Rule, pick, rows_needed, shortest_half_life, weights, window};
+use super::known::{
+    Known, Rule, equal, halved, pick, rows_needed, shared, shortest_half_life, window,
+};
 use super::{ClassPredictions, Moments};
 use crate::error::{Result, TabularError};
 use crate::groups::{CellGroups, GroupRule, shown};
-use crate::rows::Target;
+use crate::rows::{Target, Units};
 use crate::settings::{choices, refused};
 use crate::text::{number, tick};
 
@@ -64,6 +67,8 @@ pub(crate) struct HeldOutColumns<'a> {
     pub(crate) rules: &'a BTreeMap<String, GroupRule>,
     /// The cells that count as missing.
     pub(crate) missing: &'a [String],
+    /// The column of the groups that were held out as a whole, if they were.
+    pub(crate) group_by: Option<&'a str>,
 }
 
 /// Prediction sets or intervals of a target, with a coverage guarantee.
@@ -73,6 +78,8 @@ pub(crate) struct Conformal {
     rows: usize,
     rules: Rules,
     drift: Option<Drift>,
+    /// The number of groups that were held out as a whole, if they were.
+    groups: Option<usize>,
     /// Whether the classes are ordered, so that sets are ranges.
     is_ordered: bool,
 }
@@ -185,6 +192,10 @@ impl Conformal {
         columns: &HeldOutColumns<'_>,
         recent: Option<Known>,
     ) -> Result<Self> {
+        if let Some(column) = columns.group_by {
+            let (known, table) = Known::read(path, target, columns.target, Some(column))?;
+            return Self::of_new_groups(&known, &table.words(column)?, target, request, path);
+        }
         let by = request.by.as_deref().filter(|&by| by != name);
         let (known, table) = Known::read(path, target, columns.target, by)?;
         match (request.half_life, recent) {
@@ -209,7 +220,36 @@ impl Conformal {
                 Some(CellGroups::of(column, rule, columns.missing, &cells))
             }
         };
-        Self::of(&known, groups, target, request, path)
+        let weights = equal(known.rows());
+        Self::of(&known, groups, &weights, target, request, path)
+    }
+
+    /// Calibrates on whole groups, for rows of new ones: each group counts like the new one (hierarchical conformal
+    /// prediction; Lee, Barber and Willett, 2023).
+    pub(super) fn of_new_groups(
+        known: &Known,
+        cells: &[&str],
+        target: &Target,
+        request: &ConformalRequest,
+        path: &Path,
+    ) -> Result<Self> {
+        let names: BTreeSet<&str> = cells.iter().copied().collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let place = |cell: &&str| names.partition_point(|name| name < cell);
+        let units = Units::of(&cells.iter().map(place).collect::<Vec<_>>());
+        let (groups, needed) = (units.count(), rows_needed(request.level));
+        if groups < needed {
+            return Err(TabularError::Data(format!(
+                "{}: the held-out rows are of {groups} groups, too few for the level {}, which needs at least {needed}; give \
+                 a lower level, or fit with more groups or a larger `--validation`",
+                path.display(),
+                request.level
+            )));
+        }
+        Ok(Self {
+            groups: Some(groups),
+            ..Self::of(known, None, &shared(&units), target, request, path)?
+        })
     }
 
     /// Calibrates on held-out rows and recent ones in time, of which the older ones weigh less.
@@ -226,14 +266,14 @@ impl Conformal {
             Some(recent) => known.and(recent).map_err(|error| damaged(path, error))?,
             None => known,
         };
-        let weights = weights(all.rows(), Some(half_life));
+        let weights = halved(all.rows(), half_life);
         Ok(Self {
             drift: Some(Drift::Weighted(Weighted {
                 half_life,
                 recent: count,
                 weight: weights.iter().sum(),
             })),
-            ..Self::of(&all, None, target, request, path)?
+            ..Self::of(&all, None, &weights, target, request, path)?
         })
     }
 
@@ -250,7 +290,7 @@ impl Conformal {
         let level = request.level;
         let all = known.and(&recent).map_err(damaged)?;
         // Fails if there are too few rows for the level.
-        let found = Self::of(&all, None, target, request, path)?;
+        let found = Self::of(&all, None, &equal(all.rows()), target, request, path)?;
         let (next, inside) = all.followed(request).map_err(damaged)?;
         let count = recent.rows().min(inside.len());
         let hits = inside.iter().rev().take(count).filter(|hit| **hit).count();
@@ -260,7 +300,9 @@ impl Conformal {
             level: next.at_most(1.0 - f64::EPSILON).at_least(f64::EPSILON),
             ..request.clone()
         };
-        let rule = all.rule(&rows, &request).map_err(damaged)?;
+        let rule = all
+            .rule(&rows, &equal(rows.len()), &request)
+            .map_err(damaged)?;
         if rule.threshold() == f64::INFINITY {
             let share = tick(100.0 * hits as f64 / count as f64);
             return Err(TabularError::Data(format!(
@@ -280,11 +322,12 @@ impl Conformal {
         })
     }
 
-    /// Calibrates on held-out rows, with the groups of a column and the group of each row, if these have the level.
-    /// `path` is for messages.
+    /// Calibrates on held-out rows, with the groups of a column and the group of each row, if these have the level, and
+    /// otherwise with these weights. `path` is for messages.
     pub(super) fn of(
         known: &Known,
         groups: Option<(CellGroups, Vec<Option<usize>>)>,
+        weights: &[f64],
         target: &Target,
         request: &ConformalRequest,
         path: &Path,
@@ -295,7 +338,9 @@ impl Conformal {
             (Some((groups, of_rows)), _) => {
                 let members: Vec<usize> = (0..rows).filter(|&row| of_rows[row].is_some()).collect();
                 let of_members: Vec<usize> = of_rows.iter().flatten().copied().collect();
-                let rule = |chosen: &[usize]| known.rule(&pick(&members, chosen), request);
+                let rule = |chosen: &[usize]| {
+                    known.rule(&pick(&members, chosen), &equal(chosen.len()), request)
+                };
                 let rules = Mondrian::calibrate(&of_members, rule).map_err(damaged)?;
                 for (group, name) in groups.names.iter().enumerate() {
                     let is_too_few = |rule: &Rule| rule.threshold() == f64::INFINITY;
@@ -312,7 +357,7 @@ impl Conformal {
             (None, Some(_)) => Rules::ByClass(known.by_class(request).map_err(damaged)?),
             (None, None) => {
                 let all: Vec<usize> = (0..rows).collect();
-                Rules::Together(known.rule(&all, request).map_err(damaged)?)
+                Rules::Together(known.rule(&all, weights, request).map_err(damaged)?)
             }
         };
         match &rules {
@@ -334,6 +379,7 @@ impl Conformal {
             rows,
             rules,
             drift: None,
+            groups: None,
             is_ordered: false,
         })
     }
@@ -425,6 +471,14 @@ impl Conformal {
         };
         let rows = self.rows;
         let percent = |share: f64| tick((1000.0 * share).round() / 10.0);
+        if let Some(groups) = self.groups {
+            return format!(
+                "{what} with a probability of at least {} %, if the row is of a new group, and the groups of new rows come \
+                 from the same distribution as those of the training file; calibrated on {rows} held-out rows of {groups} \
+                 groups",
+                tick(100.0 * self.level)
+            );
+        }
         match self.drift {
             Some(Drift::Followed(Followed {
                 level,
@@ -542,7 +596,7 @@ fn too_few(path: &Path, rows: usize, of_group: &str, request: &ConformalRequest)
              a lower level, or {more}"
         ));
     };
-    let weight: f64 = weights(rows, request.half_life).iter().sum();
+    let weight: f64 = halved(rows, half_life).iter().sum();
     let of_level = level / (1.0 - level);
     // Rounded down, so that it can be reached.
     let most = (1e4 * weight / (1.0 + weight)).floor() / 1e4;
@@ -598,6 +652,7 @@ mod tests {
             target: None,
             rules,
             missing,
+            group_by: None,
         };
         Conformal::calibrate(path, target, name, request, &columns, None)
     }
@@ -695,6 +750,7 @@ mod tests {
                 target: Some(name),
                 rules: &kept(),
                 missing: &[],
+                group_by: None,
             };
             let found =
                 Conformal::calibrate(&path, &target, name, &request(None), &columns, None).unwrap();
@@ -740,6 +796,7 @@ mod tests {
             target: None,
             rules: &kept(),
             missing: &[],
+            group_by: None,
         };
         let wanted = request(0.5, Some(2.0));
         let found = Conformal::calibrate(&path, &target, "y", &wanted, &columns, Some(recent));

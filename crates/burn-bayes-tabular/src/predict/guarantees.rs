@@ -9,7 +9,7 @@ use burn_bayes::eval::{ClassProbabilities, SelectiveBounds, uniforms};
 use burn_bayes_data::{ColumnScale, stratified_partition};
 
 use super::conformal::{Conformal, ConformalRequest, SetMethod};
-use super::known::Known;
+use super::known::{Known, equal};
 use super::selection::{of_score, of_tolerance};
 use super::{ClassPredictions, EPISTEMIC, Moments, Uncertainty};
 use crate::error::Result;
@@ -19,7 +19,7 @@ use crate::rows::Target;
 const CALIBRATIONS: usize = 10_000;
 
 /// Counts how often a promise was kept of the times that it was made.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Promise {
     made: usize,
     kept: usize,
@@ -66,6 +66,7 @@ fn calibrated(
     Conformal::of(
         known,
         groups,
+        &equal(known.rows()),
         &target_of(known),
         &request,
         Path::new("file"),
@@ -254,6 +255,48 @@ fn weights_keep_the_level_without_a_drift_and_with_one_cover_more_than_equal_one
     let equal = share(simulated(None, 3.0, 1e9));
     let halved = share(simulated(Some(10.0), 3.0, 1e9));
     assert!(equal < 0.6 && halved > equal + 0.1, "{equal} {halved}");
+}
+
+#[test]
+fn rows_of_new_groups_are_covered_at_the_level_if_whole_groups_calibrate() {
+    let (level, groups, most) = (0.8, 12, 8);
+    let names: Vec<String> = (0..groups).map(|group| group.to_string()).collect();
+    let (mut shared, mut alone) = (Promise::default(), Promise::default());
+    let per_group = 2 + most;
+    let numbers = uniforms((groups + 1) * per_group * CALIBRATIONS, 12);
+    for numbers in numbers.chunks((groups + 1) * per_group) {
+        // The rows of a group have most of their error in common, and large groups have small ones.
+        let group = |numbers: &[f64]| {
+            let count = 1 + (numbers[0] * most as f64) as usize;
+            let common = numbers[1] + 1.0 - numbers[0];
+            let own = numbers[2..2 + count].iter();
+            own.map(|own| common + 0.1 * own).collect::<Vec<f64>>()
+        };
+        let all: Vec<Vec<f64>> = numbers.chunks(per_group).map(group).collect();
+        let (new, known_groups) = all.split_last().unwrap();
+        let cells = known_groups.iter().zip(&names);
+        let cells = cells.flat_map(|(rows, name)| vec![name.as_str(); rows.len()]);
+        let cells: Vec<&str> = cells.collect();
+        let known = known(&known_groups.concat());
+        let request = ConformalRequest {
+            level,
+            set_method: None,
+            by: None,
+            recent: None,
+            half_life: None,
+        };
+        let (target, file) = (target_of(&known), Path::new("file"));
+        let found = Conformal::of_new_groups(&known, &cells, &target, &request, file).unwrap();
+        shared.count(covers(&found, None, new[0]));
+        let found = calibrated(&known, None, level, None, None).unwrap();
+        alone.count(covers(&found, None, new[0]));
+    }
+    shared.assert_kept(level, "a row of a new group");
+    assert!(shared.excess(level) < 30.0, "{shared:?}");
+    assert!(
+        alone.excess(level) < -5.0,
+        "single rows would do: {alone:?}"
+    );
 }
 
 #[test]

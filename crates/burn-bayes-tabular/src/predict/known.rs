@@ -15,7 +15,7 @@ use super::held_out::HeldOutTable;
 use super::table::DEVIATIONS;
 use super::{MEAN, Predictions, TARGET, column_name, mismatched, probability_column};
 use crate::error::Result;
-use crate::rows::{Target, columns_of};
+use crate::rows::{Target, Units, columns_of};
 
 /// The penalty of RAPS: on every class beyond the most probable one.
 const PENALTY: RankPenalty = RankPenalty {
@@ -108,7 +108,7 @@ impl Known {
                         level,
                         ..request.clone()
                     };
-                    self.is_inside(row, &self.rule(&before, &request)?)?
+                    self.is_inside(row, &self.rule(&before, &equal(before.len()), &request)?)?
                 }
             };
             // Until there are enough rows for a finite threshold, nothing is learned.
@@ -190,14 +190,14 @@ impl Known {
         }
     }
 
-    /// The rule of these rows. With a half-life they are in the order of time.
+    /// The rule of these rows, with a weight for each beside that of a new row, which is 1.
     pub(super) fn rule(
         &self,
         rows: &[usize],
+        weights: &[f64],
         request: &ConformalRequest,
     ) -> Result<Rule, EvalError> {
         let level = request.level;
-        let weights = &weights(rows.len(), request.half_life);
         match self {
             Self::Classes(probabilities, truths) => {
                 let (table, truths) = (probabilities.select(rows)?, pick(truths, rows));
@@ -287,11 +287,27 @@ const LEAST_WINDOW: usize = 100;
 /// two of a thousand intervals infinite; with steps of .02 and .05 up to 22 and 117 were.
 const STEP: f64 = 0.01;
 
-/// The weights of rows in the order of time: those of a new row, 1, halved for each half-life that they are older.
-pub(super) fn weights(rows: usize, half_life: Option<f64>) -> Vec<f64> {
+/// The weights of rows that count like a new one.
+pub(super) fn equal(rows: usize) -> Vec<f64> {
+    vec![1.0; rows]
+}
+
+/// The weights of rows in the order of time: that of a new row, halved for each half-life that they are older.
+pub(super) fn halved(rows: usize, half_life: f64) -> Vec<f64> {
     let age = |row: usize| (rows - row) as f64;
-    let weight = |row| half_life.map_or(1.0, |half_life| (-age(row) / half_life).exp2());
-    (0..rows).map(weight).collect()
+    (0..rows)
+        .map(|row| (-age(row) / half_life).exp2())
+        .collect()
+}
+
+/// The weights of rows whose groups each count like a new row.
+pub(super) fn shared(units: &Units) -> Vec<f64> {
+    let mut weights = vec![0.0; units.of_rows().len()];
+    for rows in units.members() {
+        let weight = 1.0 / rows.len() as f64;
+        rows.into_iter().for_each(|row| weights[row] = weight);
+    }
+    weights
 }
 
 /// The least whole half-life at which this number of rows weighs as much; `None` if there is none.
@@ -339,9 +355,8 @@ mod tests {
 
     #[test]
     fn a_half_life_halves_the_weights() {
-        assert_eq!(weights(3, Some(1.0)), [0.125, 0.25, 0.5]);
-        assert_eq!(weights(3, None), [1.0; 3]);
-        let weights = weights(5, Some(0.5));
+        assert_eq!(halved(3, 1.0), [0.125, 0.25, 0.5]);
+        let weights = halved(5, 0.5);
         assert_eq!(weights[4], 0.25);
         assert!(weights.windows(2).all(|pair| 4.0 * pair[0] == pair[1]));
     }
@@ -350,7 +365,7 @@ mod tests {
     fn the_shortest_half_life_gives_the_weight_and_a_shorter_one_does_not() {
         for (rows, weight) in [(60, 9.0), (20, 19.0), (1000, 99.0), (10, 0.3), (10, 9.99)] {
             let found = shortest_half_life(rows, weight).unwrap();
-            let of = |half_life| weights(rows, Some(half_life)).iter().sum::<f64>();
+            let of = |half_life| halved(rows, half_life).iter().sum::<f64>();
             assert!(
                 of(found) >= weight * (1.0 - 1e-12),
                 "{rows} {weight} {found}"

@@ -7,7 +7,6 @@ use burn_bayes::eval::{ClassProbabilities, DrawProbabilities, MemberDisagreement
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
 use crate::files::io_error;
 use crate::predict::{
@@ -15,7 +14,7 @@ use crate::predict::{
     Predictions, RealPredictions, Uncertainty, classes, members, mismatched,
 };
 use crate::rows::Target;
-use crate::settings::refused;
+use crate::settings::{DataSettings, refused};
 use crate::text::number;
 
 /// Columns of predictions, with one cell per row.
@@ -125,9 +124,7 @@ impl PredictionTable {
     ///
     /// # Errors
     /// If one is also a column of the predictions, or two targets have columns of the same name.
-    pub(crate) fn check_kept(target: &Target, names: &[String]) -> Result<()> {
-        let copied = distinct(names.iter().cloned(), String::clone).into_iter();
-        let copied = copied.map(|name| (name, Vec::new())).collect();
+    pub(crate) fn check_kept(target: &Target, settings: &DataSettings) -> Result<()> {
         let targets = match target {
             Target::Several(targets) => {
                 targets.iter().map(|(name, _)| Some(name.clone())).collect()
@@ -144,7 +141,16 @@ impl PredictionTable {
             );
             return Err(refused("target", problem));
         }
-        table.after(Vec::new(), copied).map(drop)
+        match settings.kept_columns().find(|name| table.has(name)) {
+            Some(name) if settings.keep.0.contains(name) => Err(taken("keep", name)),
+            Some(name) => Err(taken("group_by", name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a column has this name.
+    fn has(&self, name: &str) -> bool {
+        name == ROW || self.columns.iter().any(|(known, _)| known == name)
     }
 
     /// Adds the true targets; those of several targets have their names.
@@ -256,16 +262,12 @@ impl PredictionTable {
         copied: Vec<(String, Vec<String>)>,
     ) -> Result<Self> {
         let places = places.into_iter().map(|place| Cell::Count(place + 1));
+        if let Some((name, _)) = copied.iter().find(|(name, _)| self.has(name)) {
+            return Err(taken("keep", name));
+        }
         let copied = copied.into_iter();
         let mut columns = vec![(ROW.to_string(), places.collect())];
         columns.extend(copied.map(|(name, cells)| words(name, cells)));
-        for (name, _) in &columns[1..] {
-            if name == ROW || self.columns.iter().any(|(known, _)| known == name) {
-                let problem =
-                    format!("names `{name}`, a column of the predictions; rename it in the file");
-                return Err(refused("keep", problem));
-            }
-        }
         columns.append(&mut self.columns);
         Ok(Self { columns, ..self })
     }
@@ -477,6 +479,12 @@ fn of_members(
     [numbers(within, of_draws), numbers(between, of_averages)]
 }
 
+/// A column of the file with the name of one of the predictions.
+fn taken(field: &str, name: &str) -> TabularError {
+    let problem = format!("names `{name}`, a column of the predictions; rename it in the file");
+    refused(field, problem)
+}
+
 #[cfg(test)]
 mod tests {
     use burn_bayes_data::ColumnScale;
@@ -522,7 +530,8 @@ mod tests {
         };
         let real = |name: &str| (name.to_string(), Target::Real(ColumnScale::KEPT));
         let same = Target::Several(vec![real("a"), real("a_epistemic")]);
-        let message = PredictionTable::check_kept(&same, &[]).unwrap_err();
+        let settings = DataSettings::default();
+        let message = PredictionTable::check_kept(&same, &settings).unwrap_err();
         assert!(
             message.to_string().contains("`a_epistemic_std`"),
             "{message}"

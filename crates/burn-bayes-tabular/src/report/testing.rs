@@ -14,7 +14,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::{FurtherScores, PosteriorSummary, Report, ScoredRows, TrainingCurve};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
-use crate::rows::RowInputs;
+use crate::rows::{RowInputs, Units};
 use crate::scores::{Baseline, ConformalScores, Intervals, Scores, ScoresByGroup};
 
 /// Owns everything that a report borrows.
@@ -38,7 +38,12 @@ impl Sample {
             title: format!("vifa of {target}"),
             target: target.into(),
             training: Vec::new(),
-            scores: Scores::of(&predictions, &targets, Intervals::Bootstrapped).unwrap(),
+            scores: Scores::of(
+                &predictions,
+                &targets,
+                Intervals::Bootstrapped(&Units::rows(targets.len())),
+            )
+            .unwrap(),
             predictions,
             targets,
             inputs: None,

@@ -10,12 +10,16 @@ use crate::settings::{DataSettings, refused};
 /// More would fill the memory.
 const MOST_ROWS: f64 = 1e7;
 
-/// Each of these rows of a table as often as its column of frequencies says, if it has one. A row and its copies are never
-/// in different parts of a split, because only parts are repeated.
+/// Each of these rows of a table as often as its column of frequencies says, if it has one. Copies of a row are rows like
+/// others, so that they may be in different parts of a split, as in a file with a line for each of them.
+///
+/// # Errors
+/// If a frequency is no whole number of at least 0, or their sum is 0, or too large.
 pub(crate) fn repeated(
     table: &Table,
-    settings: &DataSettings,
     rows: Vec<usize>,
+    settings: &DataSettings,
+    path: &Path,
 ) -> Result<Vec<usize>> {
     let name = settings.frequency.as_ref();
     let Some(column) = name.and_then(|name| table.column(name).ok()) else {
@@ -23,40 +27,18 @@ pub(crate) fn repeated(
     };
     let counts: Option<Vec<usize>> = rows.iter().map(|&row| frequency(column, row)).collect();
     let counts = counts.ok_or_else(|| wrong(column, &rows))?;
+    let sum: f64 = counts.iter().map(|&count| count as f64).sum();
+    if !(sum > 0.0 && sum <= MOST_ROWS) {
+        return Err(TabularError::Data(format!(
+            "{}, column `{}`: the rows stand for {sum} in all, which must be from 1 to {MOST_ROWS}; divide or correct the \
+             frequencies",
+            path.display(),
+            column.name()
+        )));
+    }
     let copies = rows.iter().zip(counts);
     let copies = copies.flat_map(|(&row, count)| std::iter::repeat_n(row, count));
     Ok(copies.collect())
-}
-
-/// Checks the frequencies of these rows of a file.
-///
-/// # Errors
-/// If one is no whole number of at least 0, or their sum is 0, or too large.
-pub(super) fn check(
-    table: &Table,
-    rows: &[usize],
-    settings: &DataSettings,
-    path: &Path,
-) -> Result<()> {
-    let Some(name) = &settings.frequency else {
-        return Ok(());
-    };
-    let column = table.column(name)?;
-    let counts = rows
-        .iter()
-        .map(|&row| frequency(column, row).map(|count| count as f64));
-    let Some(counts) = counts.collect::<Option<Vec<f64>>>() else {
-        return Err(wrong(column, rows));
-    };
-    let sum: f64 = counts.iter().sum();
-    if sum > 0.0 && sum <= MOST_ROWS {
-        return Ok(());
-    }
-    Err(TabularError::Data(format!(
-        "{}, column `{name}`: the rows stand for {sum} in all, which must be from 1 to {MOST_ROWS}; divide or correct the \
-         frequencies",
-        path.display()
-    )))
 }
 
 fn frequency(column: &Column, row: usize) -> Option<usize> {

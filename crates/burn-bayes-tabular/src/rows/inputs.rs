@@ -2,14 +2,18 @@
 
 use burn_bayes_data::{Column, Preprocessor, Table};
 
+use super::Units;
 use crate::distinct::distinct;
 use crate::error::Result;
+use crate::settings::DataSettings;
 
 /// The columns of some rows that a fit uses as features, with the values of the file.
 #[derive(Clone, Debug)]
 pub struct RowInputs {
     /// The index of each row in its file, from 0.
     pub(crate) places: Vec<usize>,
+    /// Which of the rows are independent.
+    pub(crate) units: Units,
     /// One for each input, with the cells of these rows.
     pub(crate) columns: Vec<Column>,
     /// That of the first target.
@@ -26,6 +30,7 @@ impl RowInputs {
     pub(crate) fn of(
         preprocessor: &Preprocessor,
         table: &Table,
+        settings: &DataSettings,
         places: Vec<usize>,
     ) -> Result<Self> {
         let columns = preprocessor.feature_columns(table)?.into_iter();
@@ -34,6 +39,7 @@ impl RowInputs {
             target: table
                 .column(preprocessor.targets()[0].name())?
                 .select(&places),
+            units: Units::of_table(table, settings, &places)?,
             places,
             kept: Vec::new(),
         })
@@ -41,9 +47,13 @@ impl RowInputs {
 
     /// With columns of the table to copy, whose text it has.
     #[must_use]
-    pub(crate) fn with_kept(self, table: &Table, names: &[String]) -> Self {
+    pub(crate) fn with_kept<'a>(
+        self,
+        table: &Table,
+        names: impl Iterator<Item = &'a String>,
+    ) -> Self {
         let cell = |name: &str, row| table.text(name, row).unwrap_or_default().trim().to_string();
-        let kept = distinct(names.iter().cloned(), String::clone).into_iter();
+        let kept = distinct(names.cloned(), String::clone).into_iter();
         let kept = kept.map(|name| {
             let cells = self.places.iter().map(|&row| cell(&name, row));
             (name.clone(), cells.collect())
@@ -56,10 +66,11 @@ impl RowInputs {
 
     #[cfg(test)]
     pub(crate) fn of_columns(columns: Vec<Column>) -> Self {
-        let places = (0..columns[0].len()).collect();
+        let rows = columns[0].len();
         let kept = Vec::new();
         Self {
-            places,
+            places: (0..rows).collect(),
+            units: Units::rows(rows),
             target: columns[0].clone(),
             columns,
             kept,

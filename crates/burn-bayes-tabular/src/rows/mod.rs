@@ -5,6 +5,7 @@ mod inputs;
 mod split_table;
 mod task;
 mod training_set;
+mod units;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,6 +30,7 @@ pub use split_table::{HeldOut, SplitTable};
 pub use task::InferredTask;
 pub(crate) use training_set::held_out_rows;
 pub use training_set::{Target, TrainingSet};
+pub use units::Units;
 
 /// Warnings about suspicious columns, cells and rows of a table, about missing values that are imputed, and about times.
 pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
@@ -163,11 +165,6 @@ impl PreparedRows {
             train,
             held_out,
         } = dealt;
-        let train = repeated(&table, settings, train)?;
-        let held_out = HeldOut {
-            rows: repeated(&held_out.table, settings, held_out.rows)?,
-            ..held_out
-        };
         let config = settings.preprocessor(&table)?;
         let preprocessor = Preprocessor::fit(&config, &table, train.iter().copied())?;
         let rows = &held_out.rows;
@@ -181,8 +178,13 @@ impl PreparedRows {
             kept_columns: kept_columns(&table, &train, settings)?,
             train: TrainingSet::prepared(&preprocessor, &table, &train)?,
             validation: dataset,
-            validation_inputs: RowInputs::of(&preprocessor, &held_out.table, held_out.rows)?
-                .with_kept(&held_out.table, &settings.keep.0),
+            validation_inputs: RowInputs::of(
+                &preprocessor,
+                &held_out.table,
+                settings,
+                held_out.rows,
+            )?
+            .with_kept(&held_out.table, settings.kept_columns()),
             preprocessor,
         })
     }
@@ -268,7 +270,7 @@ pub fn read_table(settings: &DataSettings) -> Result<Table> {
     // Opened only once, because a pipe can be read only once.
     let options = settings
         .csv_options()
-        .with_kept(settings.keep.0.iter().cloned());
+        .with_kept(settings.kept_columns().cloned());
     let mut reader = CsvReader::open(path, options)?;
     let names: Vec<String> = reader.columns().map(|(name, _)| name.to_string()).collect();
     let asked = [

@@ -9,7 +9,7 @@ use burn_bayes_data::{
     grouped_partition, latest_partition, partition, stratified_partition,
 };
 
-use super::{frequency, usable_rows};
+use super::{repeated, usable_rows};
 use crate::error::{Result, TabularError};
 use crate::settings::{DataSettings, MissingName, refused};
 
@@ -113,7 +113,7 @@ impl SplitTable {
 }
 
 /// What rows that are held out have in common.
-enum Order {
+pub(super) enum Order {
     Random,
     /// They are whole groups.
     Groups(Vec<usize>),
@@ -122,7 +122,7 @@ enum Order {
 }
 
 impl Order {
-    fn of(table: &Table, settings: &DataSettings) -> Result<Self> {
+    pub(super) fn of(table: &Table, settings: &DataSettings) -> Result<Self> {
         if let Some(name) = &settings.group_by {
             return Ok(Self::Groups(table.column(name)?.groups()));
         }
@@ -151,7 +151,7 @@ impl Order {
 }
 
 /// The values of these rows.
-fn selected<T: Copy>(values: &[T], rows: &[usize]) -> Vec<T> {
+pub(super) fn selected<T: Copy>(values: &[T], rows: &[usize]) -> Vec<T> {
     rows.iter().map(|&row| values[row]).collect()
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn rows_with_targets(
     Ok(rows.into_iter().filter(is_known).collect())
 }
 
-/// The rows that the treatment of missing values leaves, at least one.
+/// The rows that the treatment of missing values leaves, at least one, each as often as it counts.
 fn rows_to_use(table: &Table, settings: &DataSettings, path: &Path) -> Result<Vec<usize>> {
     if settings.missing == MissingName::Refuse {
         table.check_complete()?;
@@ -186,8 +186,7 @@ fn rows_to_use(table: &Table, settings: &DataSettings, path: &Path) -> Result<Ve
         let path = path.display();
         return Err(TabularError::Data(format!("{path}: {problem}")));
     }
-    frequency::check(table, &rows, settings, path)?;
-    Ok(rows)
+    repeated(table, rows, settings, path)
 }
 
 /// Reads a further file with the columns of a table, of the same types.
@@ -196,7 +195,7 @@ fn read_as(table: &Table, path: &Path, settings: &DataSettings) -> Result<Table>
     let kinds = columns.map(|column| (column.name().to_string(), column.kind()));
     let kinds: BTreeMap<_, _> = kinds.collect();
     let options = settings.csv_options().with_only(kinds.keys().cloned());
-    let options = options.with_kept(settings.keep.0.iter().cloned());
+    let options = options.with_kept(settings.kept_columns().cloned());
     let options = CsvOptions { kinds, ..options };
     Ok(CsvReader::open(path, options)?.read_all()?)
 }

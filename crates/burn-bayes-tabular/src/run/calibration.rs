@@ -36,6 +36,13 @@ impl Run {
                            `--validation-file`";
             return Err(refused(HALF_LIFE, problem));
         }
+        let of_rows = [
+            ("conformal-by", request.by.is_some()),
+            ("conformal-recent", request.recent.is_some()),
+        ];
+        for (option, _) in of_rows.iter().filter(|(_, is_given)| *is_given) {
+            self.expect_independent_rows(option)?;
+        }
         let file = self.calibration_file(folder, "conformal", draws, "")?;
         let options = self.config.data.csv_options();
         let is_ordered = self.config.fit.likelihood == Some(LikelihoodName::Ordinal);
@@ -45,6 +52,7 @@ impl Run {
                 target: of,
                 rules: &self.kept_columns,
                 missing: &options.missing,
+                group_by: data.group_by.as_deref(),
             };
             let name = of.unwrap_or(name);
             let found =
@@ -56,6 +64,20 @@ impl Run {
             Ok((of.map(String::from), found))
         });
         targets.collect::<Result<_>>().map(ConformalTargets::new)
+    }
+
+    /// Refuses an option whose guarantee counts rows, if whole groups were held out.
+    ///
+    /// # Errors
+    /// If the rows of a group are alike.
+    pub(crate) fn expect_independent_rows(&self, option: &str) -> Result<()> {
+        let Some(group_by) = &self.config.data.group_by else {
+            return Ok(());
+        };
+        let problem = format!(
+            "is for independent rows, and those of a group of `{group_by}` (`--group-by`) are alike; leave it out"
+        );
+        Err(refused(option, problem))
     }
 
     /// The file with the predictions of held-out rows that the fit has not used, for an option of a command. The

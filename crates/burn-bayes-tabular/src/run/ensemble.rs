@@ -88,7 +88,7 @@ impl EnsembleFit {
         rows: PreparedRows,
         start: Start<'_>,
     ) -> Result<Self> {
-        PredictionTable::check_kept(rows.train.target(), &config.data.keep.0)?;
+        PredictionTable::check_kept(rows.train.target(), &config.data)?;
         let weights = engine::check(&rows.train, &config.fit)?;
         config.fit = engine::in_effect(&rows.train, config.fit);
         if engine::is_solved_directly(&rows.train, &config.fit) {

@@ -16,7 +16,7 @@ use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel, Unobs
 use crate::error::{Result, TabularError};
 use crate::plain_models::PlainModels;
 use crate::predict::PredictionTable;
-use crate::rows::{PreparedRows, TrainingSet};
+use crate::rows::{PreparedRows, TrainingSet, Units};
 use crate::scores::{HoldoutScore, diverged_by, divergence};
 use crate::settings::{Config, FitSettings};
 
@@ -122,7 +122,7 @@ impl FolderFit {
         rows: PreparedRows,
         start: Start<'_>,
     ) -> Result<Self> {
-        PredictionTable::check_kept(rows.train.target(), &config.data.keep.0)?;
+        PredictionTable::check_kept(rows.train.target(), &config.data)?;
         let weights = engine::check(&rows.train, &config.fit)?;
         config.fit = engine::in_effect(&rows.train, config.fit);
         recalibration::check(&config.fit, &rows)?;
@@ -203,11 +203,9 @@ impl FolderFit {
             let losses: Vec<f64> = epochs.iter().map(|epoch| epoch.record.loss).collect();
             let process = engine::compare_with_process(train, &config.fit, model)?;
             let assessment = Assessment::of(diagnosis, process, &losses);
-            let assessment = assessment.with_agreement(model.agreement);
-            let is_uncompared = config.fit.method.is_sampled() && model.agreement.is_none();
-            let assessment = match is_uncompared {
-                true => assessment.without_agreement(),
-                false => assessment,
+            let assessment = match model.agreement {
+                None if config.fit.method.is_sampled() => assessment.without_agreement(),
+                agreement => assessment.with_agreement(agreement),
             };
             let mut plain_models = PlainModels::fit(&self.rows.train, &config.fit)?;
             let scores = validate(
@@ -363,7 +361,8 @@ fn training_divergence(
     let some = train.select(&train.some(MOST_COMPARED));
     let rows = some.features()?;
     let predictions = model.predict(&rows, settings.draws)?;
-    let found = divergence(train, &rows, &predictions, &some.true_targets())?;
+    let units = Units::rows(rows.rows());
+    let found = divergence(train, &rows, &predictions, &some.true_targets(), &units)?;
     Ok(found.map(|found| found.of_rows("training")))
 }
 

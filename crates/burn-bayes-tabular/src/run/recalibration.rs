@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::predict::{Predictions, Recalibration};
-use crate::rows::{PreparedRows, Target};
+use crate::rows::{PreparedRows, Target, Units};
 use crate::scores::{Summary, diverged_by, row_costs};
 use crate::settings::{FitSettings, RecalibrationName, refused};
 use crate::text::number;
@@ -76,6 +76,14 @@ pub(super) fn check(settings: &FitSettings, rows: &PreparedRows) -> Result<()> {
         return Err(refused("recalibrate", problem));
     }
     let held_out = rows.validation.as_ref().map_or(0, |rows| rows.rows());
+    let groups = rows.validation_inputs.units.count();
+    if held_out > 0 && groups < FOLDS {
+        let problem = format!(
+            "needs held-out rows of at least {FOLDS} groups or times, but there are {groups}; hold out more with \
+             `--validation`, or leave it out"
+        );
+        return Err(refused("recalibrate", problem));
+    }
     match held_out {
         0 => Err(refused(
             "recalibrate",
@@ -100,6 +108,7 @@ impl CrossFitted {
     pub(super) fn of(
         predictions: &Predictions,
         targets: &Targets,
+        units: &Units,
         settings: &FitSettings,
     ) -> Result<Self> {
         let before = row_costs(predictions, targets)?;
@@ -117,14 +126,14 @@ impl CrossFitted {
             let scored = map.apply(predictions.of_rows(&split.test))?;
             Ok((split.test, scored))
         };
-        let parts = folds(targets, settings.seed)?.into_iter().map(part);
+        let parts = folds(targets, units, settings.seed)?.into_iter().map(part);
         let cross_fitted = Predictions::of_parts(parts.collect::<Result<_>>()?);
         let after = row_costs(&cross_fitted, targets)?;
         let differences = after
             .iter()
             .zip(&before)
             .map(|(after, before)| after - before);
-        let difference = Summary::of(&differences.collect::<Vec<_>>());
+        let difference = Summary::of_rows(&differences.collect::<Vec<_>>(), units);
         let mean = |costs: &[f64]| Summary::of(costs).map_or(f64::NAN, |summary| summary.mean);
         Ok(Self {
             predictions: cross_fitted,
@@ -142,9 +151,12 @@ impl CrossFitted {
     }
 }
 
-/// The folds, stratified by class if every class has a row for each.
-fn folds(targets: &Targets, seed: u64) -> Result<Vec<Split>> {
+/// The folds: of whole groups or periods, or stratified by class if every class has a row for each.
+fn folds(targets: &Targets, units: &Units, seed: u64) -> Result<Vec<Split>> {
     let folds = KFold::new(FOLDS).with_seed(seed);
+    if !units.are_rows() {
+        return Ok(folds.grouped_splits(units.of_rows())?);
+    }
     let stratified = targets
         .as_classes()
         .and_then(|classes| folds.stratified_splits(classes).ok());
@@ -209,6 +221,11 @@ mod tests {
     const ROWS: usize = 60;
     const DRAWS: usize = 3;
 
+    /// Every row for itself.
+    fn alone(targets: &Targets) -> Units {
+        Units::rows(targets.len())
+    }
+
     /// Standard deviations that are a half of those of the targets.
     fn reals() -> (Predictions, Vec<f64>) {
         let mut random = generator(Noise::new(5));
@@ -221,7 +238,13 @@ mod tests {
 
     fn cross_fitted(predictions: &Predictions, targets: &[f64]) -> CrossFitted {
         let targets = Targets::Real(targets.to_vec());
-        CrossFitted::of(predictions, &targets, &FitSettings::default()).unwrap()
+        CrossFitted::of(
+            predictions,
+            &targets,
+            &alone(&targets),
+            &FitSettings::default(),
+        )
+        .unwrap()
     }
 
     fn noise(found: &CrossFitted) -> &[f64] {
@@ -245,7 +268,12 @@ mod tests {
         let planted = 17;
         targets[planted] = 1e3;
         let after = cross_fitted(&predictions, &targets);
-        let splits = folds(&Targets::Real(targets.clone()), 0).unwrap();
+        let splits = folds(
+            &Targets::Real(targets.clone()),
+            &Units::rows(targets.len()),
+            0,
+        )
+        .unwrap();
         assert_eq!(splits.len(), FOLDS);
         for split in splits {
             let is_of_planted = split.test.contains(&planted);
@@ -274,9 +302,9 @@ mod tests {
         ));
         let targets = Targets::Classes(labels.clone());
         let settings = FitSettings::default();
-        let found = CrossFitted::of(&predictions, &targets, &settings).unwrap();
+        let found = CrossFitted::of(&predictions, &targets, &alone(&targets), &settings).unwrap();
         let mut seen = vec![0; ROWS];
-        for Split { train, test } in folds(&targets, settings.seed).unwrap() {
+        for Split { train, test } in folds(&targets, &alone(&targets), settings.seed).unwrap() {
             let map =
                 Recalibration::fit(&predictions.of_rows(&train), &targets.select(&train), None);
             let expected = map.unwrap().apply(predictions.of_rows(&test)).unwrap();
@@ -332,7 +360,13 @@ mod tests {
             [1.0, 0.0].repeat(ROWS),
         ));
         let targets = Targets::Classes([vec![0; ROWS - 1], vec![1]].concat());
-        let error = CrossFitted::of(&predictions, &targets, &FitSettings::default()).unwrap_err();
+        let error = CrossFitted::of(
+            &predictions,
+            &targets,
+            &alone(&targets),
+            &FitSettings::default(),
+        )
+        .unwrap_err();
         assert_eq!(error.code(), 4);
         assert!(error.to_string().contains("held-out row 59"), "{error}");
     }

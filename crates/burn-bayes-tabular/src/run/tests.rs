@@ -330,6 +330,7 @@ fn spoilt_validation_rows() {
         target: None,
         rules: &BTreeMap::new(),
         missing: &[],
+        group_by: None,
     };
     let threshold = || {
         Conformal::calibrate(&path, run.model.target(), "y", &request, &columns, None)?;

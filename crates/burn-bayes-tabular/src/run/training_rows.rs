@@ -7,7 +7,7 @@ use burn_bayes_data::{Features, present};
 use super::{Run, wrong};
 use crate::error::{Result, TabularError};
 use crate::order::spread;
-use crate::rows::{PreparedRows, RowInputs, SplitTable, read_table, repeated};
+use crate::rows::{PreparedRows, RowInputs, SplitTable, read_table};
 
 /// Training rows of a run, in the order of their file.
 #[derive(Debug)]
@@ -45,7 +45,6 @@ impl Run {
             return Err(wrong(path, problem));
         }
         rows.sort_unstable();
-        let mut rows = repeated(&table, settings, rows)?;
         rows.dedup();
         let rows: Vec<usize> = spread(rows.len(), most)
             .into_iter()
@@ -56,7 +55,7 @@ impl Run {
         Ok(TrainingRows {
             path: path.clone(),
             features,
-            inputs: RowInputs::of(&self.preprocessor, &table, rows)?,
+            inputs: RowInputs::of(&self.preprocessor, &table, settings, rows)?,
         })
     }
 }

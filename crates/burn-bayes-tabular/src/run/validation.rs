@@ -61,27 +61,27 @@ pub(super) fn validate(
     plain_models.fit_others(train, &config.fit)?;
     let predictions = &predict(rows.features())?;
     let target = train.target();
-    let targets = true_targets(rows, target);
+    let (targets, units) = (true_targets(rows, target), &inputs.units);
     // Of the training alone: a recalibration neither hides nor causes a divergence.
-    let diverged = divergence(train, rows.features(), predictions, &targets)?;
+    let diverged = divergence(train, rows.features(), predictions, &targets, units)?;
     let diverged = diverged.map(|found| found.to_string());
     let cross_fitted = config
         .fit
         .recalibrate
-        .map(|_| CrossFitted::of(predictions, &targets, &config.fit))
+        .map(|_| CrossFitted::of(predictions, &targets, units, &config.fit))
         .transpose()?;
     let predictions = match &cross_fitted {
         Some(cross_fitted) => &cross_fitted.predictions,
         None => predictions,
     };
     let positive = target.positive(config.data.positive.as_deref())?;
-    let intervals = Intervals::Bootstrapped;
-    let baselines = plain_models.beside(predictions, rows.features(), &targets)?;
+    let intervals = Intervals::Bootstrapped(units);
+    let baselines = plain_models.beside(predictions, rows.features(), &targets, units)?;
     let validation = Validation {
         scores: Scores::of_positive(predictions, &targets, intervals, positive)?,
         assessment: assessment
             .with_baselines(baselines, diverged.is_some())
-            .with_calibration(CalibrationTest::of(predictions, &targets, &inputs.columns)?)
+            .with_calibration(CalibrationTest::of(predictions, &targets, inputs)?)
             .with_mutual_information(
                 (predictions.draws() > 1)
                     .then(|| mutual_information(predictions))

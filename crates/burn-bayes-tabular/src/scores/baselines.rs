@@ -1,17 +1,18 @@
 //! A fit beside plain models of the same training rows.
 //!
-//! With d_r the NLL of row r under the fit minus that under a baseline, N rows, mean d̄ and sample standard
-//! deviation s, the fit is worse than the baseline if d̄ > 2 s/√N, and d̄ is above a hundredth of a nat, or of the NLL where
-//! that is below 1: of fits that are as good as the baseline, at most one in forty is called worse. Of fewer than five rows, s
-//! is a guess, so they are not judged.
+//! With d_r the NLL of row r under the fit minus that under a baseline, mean d̄ and its standard error, the fit is worse
+//! than the baseline if d̄ is above two of these, and above a hundredth of a nat, or of the NLL where
+//! that is below 1: of fits that are as good as the baseline, at most one in forty is called worse. Of fewer than five
+//! rows, or ten groups or periods, the standard error is a guess, so they are not judged.
 
 use burn_bayes::eval::Bounded;
 use burn_bayes_data::Targets;
 use serde::Serialize;
 
-use super::{FEWEST_ROWS, HoldoutScore, Summary, Verdict, row_costs};
+use super::{HoldoutScore, Summary, Verdict, row_costs};
 use crate::error::Result;
 use crate::predict::Predictions;
+use crate::rows::Units;
 use crate::text::number;
 
 /// A fit is worse or better than a baseline by more than this many standard errors.
@@ -57,7 +58,7 @@ pub struct BaselineScores {
     pub error: f64,
     /// The NLL of the fit minus this one.
     pub difference: f64,
-    /// The standard error of the difference; null for fewer than five rows.
+    /// The standard error of the difference; null for fewer than five rows, or ten groups or periods.
     pub standard_error: Option<f64>,
 }
 
@@ -93,7 +94,12 @@ impl Baseline {
 
 impl BaselineScores {
     /// The scores of predictions, beside the NLL of every row under a fit.
-    pub(crate) fn of(costs: &[f64], predictions: &Predictions, targets: &Targets) -> Result<Self> {
+    pub(crate) fn of(
+        costs: &[f64],
+        predictions: &Predictions,
+        targets: &Targets,
+        units: &Units,
+    ) -> Result<Self> {
         let HoldoutScore { cost, error, .. } = HoldoutScore::of(predictions, targets)?;
         let others = row_costs(predictions, targets)?;
         let differences: Vec<f64> = costs
@@ -101,13 +107,13 @@ impl BaselineScores {
             .zip(others)
             .map(|(one, other)| one - other)
             .collect();
-        let summary = Summary::of(&differences);
+        let summary = Summary::of_rows(&differences, units);
         let standard_error = summary.and_then(|summary| summary.standard_error);
         Ok(Self {
             nll: cost,
             error,
             difference: summary.map_or(f64::NAN, |summary| summary.mean),
-            standard_error: standard_error.filter(|_| costs.len() >= FEWEST_ROWS),
+            standard_error: standard_error.filter(|_| units.are_enough()),
         })
     }
 

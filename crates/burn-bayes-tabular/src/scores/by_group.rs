@@ -1,10 +1,12 @@
 //! Scores by group: is a model as good, and as well calibrated, for the rows of every group?
 //!
-//! The calibration of each group is tested, with p-values that are corrected for the number of groups. A p-value below
+//! The calibration of each group is tested, with p-values that are corrected for the number of groups, and count rows that
+//! are alike as one. A p-value below
 //! 0.05 says that at least one group is badly calibrated, with a risk of 5 % that none is.
 
 use burn_bayes::eval::{
-    LabelledProbabilities, ReliabilityDiagram, brier, coverage_by_group, rmse, subgroup_calibration,
+    ClusteredMean, LabelledProbabilities, ReliabilityDiagram, brier, clustered_coverage_by_group,
+    holm, max_probability, rmse, subgroup_calibration, zero_one_losses,
 };
 use burn_bayes_data::Targets;
 use serde::Serialize;
@@ -13,7 +15,7 @@ use super::classification::BINS;
 use crate::error::Result;
 use crate::groups::Groups;
 use crate::predict::{ClassPredictions, NumberMixture, Predictions, mismatched};
-use crate::rows::columns_of;
+use crate::rows::{Units, columns_of};
 use crate::scores::{Summary, row_costs};
 
 /// Groups with fewer rows are marked as small: their calibration error is mostly noise.
@@ -107,6 +109,7 @@ impl ScoresByGroup {
         groups: &Groups,
         predictions: &Predictions,
         targets: &Targets,
+        units: &Units,
     ) -> Result<Vec<Self>> {
         let pairs = predictions
             .of_targets()
@@ -116,7 +119,7 @@ impl ScoresByGroup {
             .map(|((name, predictions), targets)| {
                 Ok(Self {
                     target: name.map(String::from),
-                    ..Self::of(groups, predictions, targets)?
+                    ..Self::of(groups, predictions, targets, units)?
                 })
             })
             .collect()
@@ -127,35 +130,26 @@ impl ScoresByGroup {
     /// # Errors
     /// If predictions, targets and groups do not match.
     pub(crate) fn of(
-        Groups {
-            by,
-            names,
-            of_rows: groups,
-        }: &Groups,
+        all: &Groups,
         predictions: &Predictions,
         targets: &Targets,
+        units: &Units,
     ) -> Result<Self> {
         let costs = row_costs(predictions, targets)?;
-        let rows: Vec<Vec<usize>> = (0..names.len())
-            .map(|group| {
-                (0..groups.len())
-                    .filter(|&row| groups[row] == group)
-                    .collect()
-            })
-            .collect();
+        let rows = all.members();
         let of_task = match (predictions, predictions.mixture()?, targets) {
             (Predictions::Classes(predictions), _, Targets::Classes(labels)) => {
-                of_classes(predictions, labels, groups, &rows)?
+                of_classes(predictions, labels, all, units)?
             }
             (_, Some(mixture), Targets::Real(targets)) => {
-                of_numbers(&mixture, targets, groups, &rows)?
+                of_numbers(&mixture, targets, all, units)?
             }
             _ => return Err(mismatched(predictions)),
         };
-        let groups = names.iter().zip(&rows).zip(of_task);
+        let groups = all.names.iter().zip(&rows).zip(of_task);
         let groups = groups.map(|((name, rows), of_task)| {
             let costs: Vec<f64> = rows.iter().map(|&row| costs[row]).collect();
-            let summary = Summary::of(&costs);
+            let summary = Summary::of_rows(&costs, &units.select(rows));
             GroupScores {
                 group: name.clone(),
                 rows: rows.len(),
@@ -169,7 +163,7 @@ impl ScoresByGroup {
         });
         Ok(Self {
             groups: groups.collect(),
-            column: by.clone(),
+            column: all.by.clone(),
             target: None,
         })
     }
@@ -178,14 +172,29 @@ impl ScoresByGroup {
 fn of_classes(
     predictions: &ClassPredictions,
     labels: &[usize],
-    groups: &[usize],
-    rows: &[Vec<usize>],
+    groups: &Groups,
+    units: &Units,
 ) -> Result<Vec<OfTask>> {
     let draws = predictions.checked()?;
     let average = draws.average();
     let all = LabelledProbabilities::new(&average, labels)?;
-    let calibration = subgroup_calibration(&all, groups)?;
-    let scored = calibration.iter().zip(rows).map(|(group, rows)| {
+    let rows = groups.members();
+    let mut calibration = subgroup_calibration(&all, &groups.of_rows)?;
+    if !units.are_rows() {
+        let hits = zero_one_losses(&all).into_iter().map(|loss| 1.0 - loss);
+        let gaps = hits.zip(max_probability(&average));
+        let gaps: Vec<f64> = gaps.map(|(hit, confidence)| hit - confidence).collect();
+        for (group, rows) in calibration.iter_mut().zip(&rows) {
+            let of_group: Vec<f64> = rows.iter().map(|&row| gaps[row]).collect();
+            let found = ClusteredMean::of(&of_group, units.select(rows).of_rows())?;
+            group.p_value = found.p_value(0.0).unwrap_or(1.0);
+        }
+        let p_values: Vec<f64> = calibration.iter().map(|group| group.p_value).collect();
+        for (group, adjusted) in calibration.iter_mut().zip(holm(&p_values)?) {
+            group.adjusted_p_value = adjusted;
+        }
+    }
+    let scored = calibration.iter().zip(&rows).map(|(group, rows)| {
         let table = average.select(rows)?;
         let labels: Vec<usize> = rows.iter().map(|&row| labels[row]).collect();
         let labelled = LabelledProbabilities::new(&table, &labels)?;
@@ -208,8 +217,8 @@ fn of_classes(
 fn of_numbers(
     mixture: &NumberMixture<'_>,
     targets: &[f64],
-    groups: &[usize],
-    rows: &[Vec<usize>],
+    groups: &Groups,
+    units: &Units,
 ) -> Result<Vec<OfTask>> {
     let means = mixture.mean();
     let (mut hits, mut widths) = (Vec::new(), Vec::new());
@@ -219,8 +228,9 @@ fn of_numbers(
         widths.push(intervals.widths());
     }
     let [_, most] = GROUP_LEVELS;
-    let tested = coverage_by_group(groups, &hits[1], most)?;
-    let scored = tested.iter().zip(rows).map(|(group, rows)| {
+    let rows = groups.members();
+    let tested = clustered_coverage_by_group(&groups.of_rows, &hits[1], most, units.of_rows())?;
+    let scored = tested.iter().zip(&rows).map(|(group, rows)| {
         let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
         let count = rows.len() as f64;
         let intervals = GROUP_LEVELS.iter().zip(&hits).zip(&widths);
@@ -278,6 +288,7 @@ mod tests {
             &named(["most", "few"], groups.clone()),
             &predictions(&all),
             &targets(&all),
+            &Units::rows(40),
         )
         .unwrap();
         assert_eq!(
@@ -328,6 +339,7 @@ mod tests {
             &named(["near", "far"], groups),
             &predictions,
             &Targets::Real(targets),
+            &Units::rows(80),
         )
         .unwrap();
         assert_eq!(found.groups[0].adjusted_p_value, 1.0);

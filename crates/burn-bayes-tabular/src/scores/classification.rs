@@ -136,7 +136,7 @@ impl ClassificationScores {
     pub(super) fn of_positive(
         predictions: &ClassPredictions,
         labels: &[usize],
-        intervals: Intervals,
+        intervals: Intervals<'_>,
         positive: Option<&str>,
     ) -> Result<Self> {
         let classes = &predictions.kind;
@@ -210,7 +210,7 @@ struct Decisions<'a> {
     predicted: Vec<usize>,
     labels: &'a [usize],
     classes: usize,
-    intervals: Intervals,
+    intervals: Intervals<'a>,
 }
 
 impl Decisions<'_> {
@@ -248,7 +248,7 @@ impl Decisions<'_> {
     }
 }
 
-fn auroc(labelled: &LabelledProbabilities<'_>, intervals: Intervals) -> Score {
+fn auroc(labelled: &LabelledProbabilities<'_>, intervals: Intervals<'_>) -> Score {
     let Some(value) = one_vs_rest_auroc(labelled) else {
         return Score::absent("a class has no rows, or all of them");
     };
@@ -278,7 +278,7 @@ fn selective(
     draws: &DrawProbabilities<'_>,
     labelled: &LabelledProbabilities<'_>,
     positive: usize,
-    intervals: Intervals,
+    intervals: Intervals<'_>,
 ) -> Result<SelectiveScores<ReferredClasses>> {
     if by.needs_draws() && draws.draws() == 1 {
         return Ok(SelectiveScores::of_one_draw(by.name()));
@@ -322,6 +322,7 @@ fn reliability_bin(bin: &burn_bayes::eval::ReliabilityBin) -> Result<Reliability
 mod tests {
     use super::*;
     use crate::predict::Predictions;
+    use crate::rows::Units;
     use crate::scores::Scores;
     use burn_bayes_data::Targets;
 
@@ -331,7 +332,8 @@ mod tests {
     }
 
     fn scored(predictions: &ClassPredictions, labels: &[usize]) -> ClassificationScores {
-        let intervals = Intervals::Bootstrapped;
+        let units = Units::rows(labels.len());
+        let intervals = Intervals::Bootstrapped(&units);
         ClassificationScores::of_positive(predictions, labels, intervals, None).unwrap()
     }
 
@@ -480,7 +482,7 @@ mod tests {
         let scores = Scores::of(
             &Predictions::Classes(predictions(3, 1, &[0.2, 0.3, 0.5, 0.0, 0.0, 1.0])),
             &Targets::Classes(vec![2, 0]),
-            Intervals::Bootstrapped,
+            Intervals::Bootstrapped(&Units::rows(2)),
         )
         .unwrap();
         let json = serde_json::to_value(&scores).unwrap();

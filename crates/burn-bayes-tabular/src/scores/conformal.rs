@@ -4,7 +4,7 @@
 //! the sets, or by quartiles of the width of the intervals, and by the groups of columns. The p-values of the
 //! hypothesis that a part is covered at the level are corrected for the number of parts.
 
-use burn_bayes::eval::{GroupCoverage as Covered, coverage_by_group};
+use burn_bayes::eval::{GroupCoverage as Covered, clustered_coverage_by_group};
 use burn_bayes_data::Targets;
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::distinct::distinct;
 use crate::error::Result;
 use crate::groups::Groups;
 use crate::predict::{Conformal, ConformalTargets, Predictions, mismatched};
-use crate::rows::columns_of;
+use crate::rows::{Units, columns_of};
 use crate::scores::Interval;
 use crate::scores::score::mean;
 
@@ -78,6 +78,7 @@ impl ConformalScores {
         predictions: &Predictions,
         targets: &Targets,
         columns: &[Groups],
+        units: &Units,
     ) -> Result<Vec<Self>> {
         let predictions = predictions.of_targets().into_iter();
         let all = predictions.zip(conformal.iter()).zip(columns_of(targets));
@@ -85,7 +86,7 @@ impl ConformalScores {
             Ok(Self {
                 target: target.map(String::from),
                 guarantee: conformal.guarantee(),
-                ..Self::of(one, groups, predictions, targets, columns)?
+                ..Self::of(one, groups, predictions, targets, columns, units)?
             })
         })
         .collect()
@@ -97,6 +98,7 @@ impl ConformalScores {
         predictions: &Predictions,
         targets: &Targets,
         columns: &[Groups],
+        units: &Units,
     ) -> Result<Self> {
         let (hits, sizes, own): (_, Vec<f64>, _) = match (predictions, targets) {
             (Predictions::Classes(classes), Targets::Classes(labels)) => {
@@ -135,7 +137,8 @@ impl ConformalScores {
         }
         let level = conformal.level();
         let coverage = |groups: &Groups| -> Result<_> {
-            let found = coverage_by_group(&groups.of_rows, &hits, level)?;
+            let found =
+                clustered_coverage_by_group(&groups.of_rows, &hits, level, units.of_rows())?;
             let part = |found: &Covered| PartCoverage {
                 part: groups.names[found.group].clone(),
                 rows: found.rows,
@@ -153,7 +156,8 @@ impl ConformalScores {
         let parts = parts.collect::<Result<Vec<_>>>()?;
         let parts = distinct(&parts, |part| *part).into_iter().cloned();
         let is_classification = matches!(predictions, Predictions::Classes(_));
-        let all = coverage_by_group(&vec![0; hits.len()], &hits, level)?;
+        let one = vec![0; hits.len()];
+        let all = clustered_coverage_by_group(&one, &hits, level, units.of_rows())?;
         Ok(Self {
             target: None,
             level,

@@ -43,6 +43,7 @@ impl CostScores {
         rule: &CostRule,
         predictions: &Predictions,
         targets: &Targets,
+        intervals: Intervals<'_>,
     ) -> Result<Self> {
         let Targets::Classes(labels) = targets else {
             return Err(mismatched(predictions));
@@ -53,7 +54,7 @@ impl CostScores {
         let count = rule.classes.len();
         let of_rule = |name: String, actions: Vec<Action>| -> Result<RuleCost> {
             let costs = rule.costs(&actions, &labelled)?;
-            let [mean_cost] = Intervals::Bootstrapped.of_means([&costs]);
+            let [mean_cost] = intervals.of_means([&costs]);
             let of_action = |wanted| actions.iter().filter(|&&action| action == wanted).count();
             Ok(RuleCost {
                 rule: name,
@@ -115,7 +116,9 @@ mod tests {
             members: vec![1],
             values: probabilities.to_vec(),
         });
-        CostScores::of(&rule, &predictions, &Targets::Classes(labels.to_vec())).unwrap()
+        let intervals = Intervals::Omitted;
+        let labels = Targets::Classes(labels.to_vec());
+        CostScores::of(&rule, &predictions, &labels, intervals).unwrap()
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl CountScores {
     pub(crate) fn of(
         predictions: &CountPredictions,
         counts: &[f64],
-        intervals: Intervals,
+        intervals: Intervals<'_>,
     ) -> Result<Self> {
         let mixture = predictions.checked()?;
         let targeted = TargetedCounts::new(&mixture, counts)?;
@@ -97,7 +97,7 @@ fn count_coverage(
     level: f64,
     mixture: &CountMixture<'_>,
     counts: &[f64],
-    intervals: Intervals,
+    intervals: Intervals<'_>,
 ) -> Result<CoverageScores> {
     let central = mixture.central_intervals(level)?;
     let masses = mixture.interval_probabilities(&central)?;

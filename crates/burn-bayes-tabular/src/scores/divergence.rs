@@ -5,9 +5,9 @@
 //! 1. Their negative log-likelihood (NLL) is not finite.
 //! 2. Their NLL is worse than that of a constant prediction: the class frequencies of the training rows,
 //!    or a Gaussian with the mean and standard deviation of the training targets. With d_r the difference
-//!    of row r, N rows, mean d̄ and sample standard deviation s: d̄ > 2 s/√N and d̄ > 0.1 nats. The first
-//!    inequality allows for the noise of few rows, but of fewer than five s itself is a guess, so they are not
-//!    judged. The second matters for many rows, where a fit to pure
+//!    of row r, and mean d̄: d̄ is above two of its standard errors, and above 0.1 nats. The first
+//!    inequality allows for the noise of few rows, but of fewer than five, or ten groups or periods, the standard error itself is a
+//!    guess, so they are not judged. The second matters for many rows, where a fit to pure
 //!    noise is always slightly but significantly worse than the constant.
 //! 3. The RMSE of a real target is above ten standard deviations of the training targets. A single extreme
 //!    prediction can cause this, and its large s hides it from condition 2.
@@ -20,7 +20,7 @@ use super::score::mean;
 use super::{Constant, HoldoutScore, Summary, row_costs};
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
-use crate::rows::TrainingSet;
+use crate::rows::{TrainingSet, Units};
 use crate::settings::{FitSettings, NoisePrecision};
 use crate::text::number;
 
@@ -28,8 +28,6 @@ use crate::text::number;
 const STANDARD_ERRORS: f64 = 2.0;
 /// The threshold of condition 2, in nats per row.
 const NATS: f64 = 0.1;
-/// The smallest number of rows whose standard error means something.
-pub(crate) const FEWEST_ROWS: usize = 5;
 /// The threshold of condition 3, in standard deviations of the training targets.
 const DEVIATIONS: f64 = 10.0;
 
@@ -106,6 +104,7 @@ pub fn divergence(
     rows: &Features,
     predictions: &Predictions,
     targets: &Targets,
+    units: &Units,
 ) -> Result<Option<Divergence>> {
     let HoldoutScore { cost, .. } = HoldoutScore::of(predictions, targets)?;
     if !cost.is_finite() {
@@ -121,7 +120,7 @@ pub fn divergence(
         .iter()
         .zip(&baseline)
         .map(|(cost, other)| cost - other);
-    let is_worse = is_beyond_noise(&differences.collect::<Vec<_>>());
+    let is_worse = is_beyond_noise(&differences.collect::<Vec<_>>(), units);
     Ok(is_worse.then(|| Divergence::WorseThanConstant {
         nll: cost,
         constant: mean(&baseline),
@@ -169,8 +168,9 @@ fn far_off(
 }
 
 /// Whether condition 2 holds for the differences of rows.
-fn is_beyond_noise(differences: &[f64]) -> bool {
-    let summary = Summary::of(differences).filter(|_| differences.len() >= FEWEST_ROWS);
+fn is_beyond_noise(differences: &[f64], units: &Units) -> bool {
+    let summary = Summary::of_rows(differences, units);
+    let summary = summary.filter(|_| units.are_enough());
     summary.is_some_and(
         |Summary {
              mean,
@@ -184,13 +184,13 @@ fn is_beyond_noise(differences: &[f64]) -> bool {
 
 /// The error of a diverged fit, with remedies.
 pub(crate) fn diverged_by(reason: &str, settings: &FitSettings) -> TabularError {
-    if settings.method.is_sampled() {
-        return TabularError::Numerical(format!(
-            "the fit cannot be used: {reason}; if the chains do not agree, sample longer; otherwise {OF_ROWS}"
-        ));
-    }
     if !settings.method.is_trained() {
-        return TabularError::Numerical(format!("the fit cannot be used: {reason}; {OF_ROWS}"));
+        let of_chains = match settings.method.is_sampled() {
+            true => "if the chains do not agree, sample longer; otherwise ",
+            false => "",
+        };
+        let problem = format!("the fit cannot be used: {reason}; {of_chains}{OF_ROWS}");
+        return TabularError::Numerical(problem);
     }
     let noise = match settings.noise_precision {
         NoisePrecision::Given(_) => "check `noise_precision`, ",
@@ -210,6 +210,14 @@ mod tests {
     const ROWS: usize = 200;
 
     /// Standard normal random numbers.
+    fn units(rows: usize) -> Units {
+        Units::rows(rows)
+    }
+
+    fn is_beyond(differences: &[f64]) -> bool {
+        is_beyond_noise(differences, &units(differences.len()))
+    }
+
     fn normals(seed: u64, rows: usize) -> Vec<f64> {
         let uniforms = |seed| burn_bayes::eval::uniforms(rows, seed);
         let pairs = uniforms(seed).into_iter().zip(uniforms(seed + 1));
@@ -244,8 +252,14 @@ mod tests {
         let found = targets(3, ROWS);
         let held_out = Targets::Real(found.clone());
         let judged = |predictions: &Predictions| {
-            let found =
-                divergence(&train, &train.features().unwrap(), predictions, &held_out).unwrap();
+            let found = divergence(
+                &train,
+                &train.features().unwrap(),
+                predictions,
+                &held_out,
+                &units(ROWS),
+            )
+            .unwrap();
             found.map(|found| found.to_string())
         };
         let constant = Constant::of(&train).unwrap();
@@ -280,6 +294,7 @@ mod tests {
                 &train.features().unwrap(),
                 &of(row.repeat(ROWS)),
                 &held_out,
+                &units(ROWS),
             )
             .unwrap();
             found.map(|found| found.to_string())
@@ -298,18 +313,18 @@ mod tests {
 
     #[test]
     fn few_rows_must_be_worse_beyond_their_noise_and_many_by_a_tenth_of_a_nat() {
-        assert!(!is_beyond_noise(&[]));
-        assert!(!is_beyond_noise(&[5.0; 4]));
-        assert!(is_beyond_noise(&[5.0; 5]));
-        assert!(!is_beyond_noise(&[0.0, 0.0, 0.0, 0.0, 9.0]));
-        assert!(!is_beyond_noise(&[0.09; 1000]));
-        assert!(is_beyond_noise(&[0.11; 1000]));
+        assert!(!is_beyond(&[]));
+        assert!(!is_beyond(&[5.0; 4]));
+        assert!(is_beyond(&[5.0; 5]));
+        assert!(!is_beyond(&[0.0, 0.0, 0.0, 0.0, 9.0]));
+        assert!(!is_beyond(&[0.09; 1000]));
+        assert!(is_beyond(&[0.11; 1000]));
         let noisy = |mean: f64| {
             normals(7, 10_000)
                 .iter()
                 .map(|x| mean + x)
                 .collect::<Vec<_>>()
         };
-        assert!(!is_beyond_noise(&noisy(0.05)) && is_beyond_noise(&noisy(0.2)));
+        assert!(!is_beyond(&noisy(0.05)) && is_beyond(&noisy(0.2)));
     }
 }

@@ -9,7 +9,7 @@ use super::score::mean;
 use super::{NLL, divergence, row_costs};
 use crate::error::{Result, TabularError};
 use crate::predict::{Predictions, TargetPredictions, mismatched};
-use crate::rows::TrainingSet;
+use crate::rows::{TrainingSet, Units};
 
 /// Numbers by name, as a job stores them.
 pub type Measures = BTreeMap<String, f64>;
@@ -48,8 +48,9 @@ impl HoldoutScore {
         rows: &Features,
         predictions: &Predictions,
         targets: &Targets,
+        units: &Units,
     ) -> Result<Option<Self>> {
-        let divergence = divergence(train, rows, predictions, targets)?;
+        let divergence = divergence(train, rows, predictions, targets, units)?;
         if divergence.is_some_and(|divergence| !divergence.has_scores()) {
             return Ok(None);
         }

@@ -18,7 +18,7 @@ scores! {
 
 impl MemberScores {
     /// The averages of the parts of every row.
-    pub(super) fn of(parts: &MemberDisagreement, intervals: Intervals) -> Self {
+    pub(super) fn of(parts: &MemberDisagreement, intervals: Intervals<'_>) -> Self {
         let [within, between] = intervals.of_means([&parts.within, &parts.between]);
         Self { within, between }
     }

@@ -1,7 +1,7 @@
 //! Scores of predictions.
 //!
-//! A score that is undefined for the rows is null, with a reason, and never NaN. Intervals are bootstrap
-//! intervals over rows, so they assume independent rows.
+//! A score that is undefined for the rows is null, with a reason, and never NaN. Intervals are bootstrap intervals over
+//! the units that are independent: rows, groups of rows, or periods.
 
 mod baselines;
 mod by_class;
@@ -31,21 +31,19 @@ use serde::Serialize;
 pub use baselines::{Baseline, BaselineModel, BaselineScores};
 pub use by_class::ClassScores;
 pub use by_group::{GROUP_LEVELS, GroupCoverage, GroupScores, GroupTaskScores, ScoresByGroup};
-pub use calibration_test::{CalibrationTest, GroupTest};
+pub use calibration_test::{CalibrationTest, Difference, GroupTest};
 pub use classification::{ClassificationScores, ReferredClasses, ReliabilityBin};
 pub use conformal::{ConformalScores, CoverageByPart, PartCoverage};
 pub(crate) use constant::Constant;
 pub use costs::{CostScores, RuleCost};
 pub use counts::CountScores;
+pub(crate) use divergence::diverged_by;
 pub use divergence::{Divergence, divergence};
-pub(crate) use divergence::{FEWEST_ROWS, diverged_by};
 pub use holdout::{DIVERGED, HoldoutScore, Measures};
 pub(crate) use information::mutual_information;
 pub use member_disagreement::MemberScores;
 pub(crate) use regression::LEVELS;
-pub use regression::{
-    CoverageScores, QuantileFrequency, ReferredReals, RegressionScores, UniformityScores,
-};
+pub use regression::{CoverageScores, QuantileFrequency, ReferredReals, RegressionScores};
 pub(crate) use row_costs::row_costs;
 pub(crate) use score::mean;
 pub use score::{Interval, Intervals, Score};
@@ -77,7 +75,11 @@ pub enum Scores {
 
 impl Scores {
     /// Scores predictions against the true targets, with the second of two classes as positive class.
-    pub fn of(predictions: &Predictions, targets: &Targets, intervals: Intervals) -> Result<Self> {
+    pub fn of(
+        predictions: &Predictions,
+        targets: &Targets,
+        intervals: Intervals<'_>,
+    ) -> Result<Self> {
         Self::of_positive(predictions, targets, intervals, None)
     }
 
@@ -85,7 +87,7 @@ impl Scores {
     pub fn of_positive(
         predictions: &Predictions,
         targets: &Targets,
-        intervals: Intervals,
+        intervals: Intervals<'_>,
         positive: Option<&str>,
     ) -> Result<Self> {
         match (predictions, targets) {

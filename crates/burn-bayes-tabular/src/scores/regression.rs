@@ -1,7 +1,7 @@
 //! Scores of regression predictions: one mixture of Gaussians per row.
 
 use burn_bayes::eval::{
-    MemberDisagreement, PitUniformity, PredictionIntervals, QuantileCalibration, QuantilePoint,
+    MemberDisagreement, PredictionIntervals, QuantileCalibration, QuantilePoint,
     SparsificationError, TargetedMixture, ause, crps_losses, log_densities, pit_values,
     referral_scores, winkler_scores,
 };
@@ -50,24 +50,10 @@ scores! {
         /// Area under the sparsification error curve: how far keeping the rows with the smallest predicted standard
         /// deviation is from keeping those with the smallest errors, in units of the RMSE; about 1 for a random order.
         ause: Score = ("AUSE", Lower);
-        /// Tests of the uniformity of the transform.
-        pit_tests: UniformityScores = (each);
         /// Selective prediction by the disagreement of draws, with the squared error as loss.
         selective: [SelectiveScores<ReferredReals>; 1];
         /// The disagreement within the members of an ensemble and between them; null for a single fit.
         members: Option<MemberScores> = (each);
-    }
-}
-
-scores! {
-    /// p-values of the hypothesis that predictions are calibrated.
-    #[derive(Copy)]
-    UniformityScores {
-        /// p-value of the hypothesis that the probability integral transform is uniform, by simultaneous bounds; finds
-        /// intervals that are too narrow or too wide.
-        simultaneous_p_value: f64 = ("PIT test, p-value", NotSmall);
-        /// The same by the Kolmogorov–Smirnov test; finds predictions that are too high or too low.
-        kolmogorov_smirnov_p_value: f64 = ("Kolmogorov–Smirnov, p-value", NotSmall);
     }
 }
 
@@ -143,7 +129,7 @@ impl RegressionScores {
     pub(crate) fn of(
         predictions: &RealPredictions,
         targets: &[f64],
-        intervals: Intervals,
+        intervals: Intervals<'_>,
     ) -> Result<Self> {
         let mixture = predictions.checked()?;
         let targeted = TargetedMixture::new(&mixture, targets)?;
@@ -198,7 +184,6 @@ impl RegressionScores {
             quantile_calibration_error: calibration_error(&calibration),
             quantiles: quantile_frequencies(&calibration),
             pit_counts: pit_counts(&pit),
-            pit_tests: UniformityScores::of(&pit)?,
             ause: sparsification(&deviations, &means, targets, intervals),
             selective: [selective],
             members: parts.map(|parts| MemberScores::of(&parts, intervals).root()),
@@ -211,7 +196,7 @@ pub(super) fn coverage(
     level: f64,
     central: &PredictionIntervals<'_>,
     targets: &[f64],
-    intervals: Intervals,
+    intervals: Intervals<'_>,
 ) -> Result<CoverageScores> {
     let limits = || central.lower().iter().zip(central.upper());
     let held = |((lower, upper), target): ((&f64, &f64), &f64)| {
@@ -230,22 +215,12 @@ pub(super) fn coverage(
     })
 }
 
-impl UniformityScores {
-    fn of(pit: &[f64]) -> Result<Self> {
-        let found = PitUniformity::new(pit)?;
-        Ok(Self {
-            kolmogorov_smirnov_p_value: found.kolmogorov_smirnov_p_value,
-            simultaneous_p_value: found.simultaneous_p_value,
-        })
-    }
-}
-
 /// The area under the sparsification error curve of the root mean squared error.
 fn sparsification(
     deviations: &[f64],
     means: &[f64],
     targets: &[f64],
-    intervals: Intervals,
+    intervals: Intervals<'_>,
 ) -> Score {
     let area = |rows: &[usize]| {
         let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
@@ -267,7 +242,7 @@ pub(super) fn selective(
     draws: usize,
     uncertainty: &[f64],
     squares: &[f64],
-    intervals: Intervals,
+    intervals: Intervals<'_>,
 ) -> Result<SelectiveScores<ReferredReals>> {
     if draws == 1 {
         return Ok(SelectiveScores::of_one_draw(EPISTEMIC));
@@ -315,6 +290,7 @@ pub(super) fn pit_counts(pit: &[f64]) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::predict::{ClassPredictions, Predictions};
+    use crate::rows::Units;
     use crate::scores::Scores;
     use burn_bayes_data::Targets;
 
@@ -329,7 +305,7 @@ mod tests {
         let scores = RegressionScores::of(
             &predictions(2, &draws, 1.0),
             &[2.0, 1.0, 9.0],
-            Intervals::Bootstrapped,
+            Intervals::Bootstrapped(&Units::rows(3)),
         )
         .unwrap();
         let rmse = scores.rmse.value.unwrap();
@@ -352,7 +328,7 @@ mod tests {
         let scores = RegressionScores::of(
             &predictions(1, &[1.0], 2.0),
             &[2.0],
-            Intervals::Bootstrapped,
+            Intervals::Bootstrapped(&Units::rows(1)),
         )
         .unwrap();
         assert_eq!(scores.rmse.value, Some(1.0));
@@ -367,26 +343,23 @@ mod tests {
 
     #[test]
     fn what_cannot_be_scored_is_an_error() {
-        let noiseless = RegressionScores::of(
-            &predictions(1, &[1.0], 0.0),
-            &[2.0],
-            Intervals::Bootstrapped,
-        )
-        .unwrap_err();
+        let noiseless =
+            RegressionScores::of(&predictions(1, &[1.0], 0.0), &[2.0], Intervals::Omitted)
+                .unwrap_err();
         assert!(noiseless.to_string().contains("noise precision"));
         let missing = RegressionScores::of(
             &predictions(1, &[1.0, 2.0], 1.0),
             &[2.0],
-            Intervals::Bootstrapped,
+            Intervals::Omitted,
         )
         .unwrap_err();
         assert!(missing.to_string().contains("targets"));
         let classes = Predictions::Classes(ClassPredictions::new(vec!["a".into()], 1, vec![1.0]));
         let mismatch =
-            Scores::of(&classes, &Targets::Real(vec![0.0]), Intervals::Bootstrapped).unwrap_err();
+            Scores::of(&classes, &Targets::Real(vec![0.0]), Intervals::Omitted).unwrap_err();
         assert!(mismatch.to_string().contains("predicts classes"));
         let reals = Predictions::Reals(predictions(1, &[1.0], 1.0));
-        assert!(Scores::of(&reals, &Targets::Classes(vec![0]), Intervals::Bootstrapped).is_err());
-        assert!(Scores::of(&reals, &Targets::Real(vec![0.0]), Intervals::Bootstrapped).is_ok());
+        assert!(Scores::of(&reals, &Targets::Classes(vec![0]), Intervals::Omitted).is_err());
+        assert!(Scores::of(&reals, &Targets::Real(vec![0.0]), Intervals::Omitted).is_ok());
     }
 }

@@ -3,6 +3,8 @@
 use burn_bayes::eval::{Bootstrap, EvalError, ScoreInterval};
 use serde::Serialize;
 
+use crate::rows::Units;
+
 /// A score of some rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Score {
@@ -17,13 +19,6 @@ pub struct Score {
 impl From<&Self> for Score {
     fn from(score: &Self) -> Self {
         score.clone()
-    }
-}
-
-impl From<&f64> for Score {
-    /// A p-value.
-    fn from(p_value: &f64) -> Self {
-        Self::alone(*p_value, "no interval: it is a p-value")
     }
 }
 
@@ -61,19 +56,29 @@ const OMITTED: &str = "no interval: it was not requested";
 const SEED: u64 = 1;
 
 /// Whether to compute intervals, which is most of the work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intervals {
-    /// Bootstrap intervals.
-    Bootstrapped,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Intervals<'a> {
+    /// Bootstrap intervals, of which these units are drawn.
+    Bootstrapped(&'a Units),
     /// No intervals.
     Omitted,
 }
 
-impl Intervals {
+impl Intervals<'_> {
     /// Scores that are means over rows.
     pub(crate) fn of_means<const N: usize>(self, columns: [&[f64]; N]) -> [Score; N] {
-        if self == Self::Omitted {
-            return columns.map(|values| Score::alone(mean(values), OMITTED));
+        match self {
+            Self::Omitted => return columns.map(|values| Score::alone(mean(values), OMITTED)),
+            Self::Bootstrapped(units) if units.are_rows() => {}
+            Self::Bootstrapped(_) => {
+                return columns.map(|values| {
+                    let of_rows = |rows: &[usize]| {
+                        rows.iter().map(|&row| values[row]).sum::<f64>() / rows.len() as f64
+                    };
+                    // Nothing is sorted.
+                    self.of_rows(mean(values), values.len(), 1, of_rows)
+                });
+            }
         }
         match Bootstrap::of_means(columns, RESAMPLES, SEED) {
             Ok(resampled) => resampled.map(|bootstrap| {
@@ -107,12 +112,20 @@ impl Intervals {
         sorted: usize,
         score: impl Fn(&[usize]) -> f64,
     ) -> Score {
-        self.of_resamples(value, sorted, |resamples| {
-            Bootstrap::of_score(rows, resamples, SEED, score)
+        let members = match self {
+            Self::Bootstrapped(units) if !units.are_rows() => units.members(),
+            Self::Bootstrapped(_) | Self::Omitted => Vec::new(),
+        };
+        self.of_resamples(value, sorted, |resamples| match members.len() {
+            0 => Bootstrap::of_score(rows, resamples, SEED, score),
+            count => Bootstrap::of_score(count, resamples, SEED, move |units| {
+                let rows = units.iter().flat_map(|&unit| &members[unit]).copied();
+                score(&rows.collect::<Vec<_>>())
+            }),
         })
     }
 
-    /// As [`of_rows`](Self::of_rows), with resampling stratified by true class, so that every resample
+    /// As [`of_rows`](Self::of_rows), with resampling of independent rows stratified by true class, so that every resample
     /// contains the rare classes.
     pub(crate) fn of_labelled_rows(
         self,
@@ -121,6 +134,11 @@ impl Intervals {
         sorted: usize,
         score: impl Fn(&[usize]) -> f64,
     ) -> Score {
+        if let Self::Bootstrapped(units) = self
+            && !units.are_rows()
+        {
+            return self.of_rows(value, labels.len(), sorted, score);
+        }
         self.of_resamples(value, sorted, |resamples| {
             Bootstrap::of_score_within(labels, resamples, SEED, score)
         })
@@ -135,10 +153,10 @@ impl Intervals {
         let resamples = (SORTED_NUMBERS / sorted.max(1)).min(RESAMPLES);
         match self {
             Self::Omitted => Score::alone(value, OMITTED),
-            Self::Bootstrapped if resamples < FEWEST_RESAMPLES => {
+            Self::Bootstrapped(_) if resamples < FEWEST_RESAMPLES => {
                 Score::alone(value, "no interval: too many rows for resampling")
             }
-            Self::Bootstrapped => Score::with(
+            Self::Bootstrapped(_) => Score::with(
                 value,
                 resampled(resamples).and_then(|bootstrap| bootstrap.percentile_interval(LEVEL)),
             ),

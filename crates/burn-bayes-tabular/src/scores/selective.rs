@@ -33,7 +33,7 @@ impl<Row> SelectiveScores<Row> {
         uncertainty: &[f64],
         losses: &[f64],
         referral: Vec<Row>,
-        intervals: Intervals,
+        intervals: Intervals<'_>,
     ) -> Result<Self> {
         let curve = RiskCoverage::new(uncertainty, losses)?;
         let area = |of: fn(&RiskCoverage) -> f64| {

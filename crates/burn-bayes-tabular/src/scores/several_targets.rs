@@ -109,7 +109,7 @@ impl SeveralTargetsScores {
     pub(super) fn of(
         predictions: &Predictions,
         columns: &Targets,
-        intervals: Intervals,
+        intervals: Intervals<'_>,
     ) -> Result<Self> {
         let costs = row_costs(predictions, columns)?;
         let (Predictions::Several(targets), Targets::Several(columns)) = (predictions, columns)
@@ -163,7 +163,7 @@ struct Numbers<'a> {
     values: &'a [f64],
 }
 
-fn joint_of_numbers(targets: &[Numbers<'_>], intervals: Intervals) -> Result<JointScores> {
+fn joint_of_numbers(targets: &[Numbers<'_>], intervals: Intervals<'_>) -> Result<JointScores> {
     let rows = targets[0].values.len();
     let mut squares = vec![0.0; rows];
     for target in targets {
@@ -220,7 +220,7 @@ fn joint_of_labels(
     targets: &[TargetPredictions],
     columns: &[Targets],
     of_targets: &[TargetScores],
-    intervals: Intervals,
+    intervals: Intervals<'_>,
 ) -> Result<JointScores> {
     let mut wrong = vec![0.0; columns.first().map_or(0, Targets::len)];
     let mut areas = Vec::new();

@@ -4,7 +4,7 @@
 use super::several_targets::{JointLabels, JointNumbers};
 use super::{
     ClassificationScores, CountScores, CoverageScores, MemberScores, RegressionScores, Score,
-    SeveralTargetsScores, UniformityScores,
+    SeveralTargetsScores,
 };
 use crate::distinct::distinct;
 use crate::text::shortened;
@@ -35,8 +35,6 @@ pub enum Better {
     Lower,
     /// Those near the nominal level.
     AtLevel,
-    /// It is a p-value.
-    NotSmall,
     /// It describes an ensemble.
     Neither,
 }
@@ -52,7 +50,6 @@ impl ScoreSpec {
             JointNumbers::specs(),
             JointLabels::specs(),
             CoverageScores::specs(),
-            UniformityScores::specs(),
             MemberScores::specs(),
         ]
         .concat()
@@ -89,7 +86,6 @@ impl Better {
             Self::Higher => "higher is better",
             Self::Lower => "lower is better",
             Self::AtLevel => "best at the nominal level",
-            Self::NotSmall => "below 0.05 is evidence of bad calibration",
             Self::Neither => "says what the members add",
         }
     }

@@ -1,5 +1,9 @@
 //! Means with standard errors.
 
+use burn_bayes::eval::ClusteredMean;
+
+use crate::rows::Units;
+
 /// The mean of a score over runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
@@ -20,6 +24,20 @@ impl Summary {
         Some(Self {
             standard_error: plain.standard_error.map(|error| factor * error),
             ..plain
+        })
+    }
+
+    /// The summary of values of rows, the independent ones of which are these units.
+    pub(crate) fn of_rows(values: &[f64], units: &Units) -> Option<Self> {
+        let plain = Self::of(values)?;
+        // The NLL of a row may be infinite, and then there is no standard error.
+        let found = ClusteredMean::of(values, units.of_rows());
+        Some(match found {
+            Ok(found) => Self {
+                standard_error: found.standard_error,
+                ..plain
+            },
+            Err(_) => plain,
         })
     }
 

@@ -155,6 +155,12 @@ impl DataSettings {
             }
             _ => {}
         }
+        if let (false, Some(task)) = (self.class_order.0.is_empty(), self.task)
+            && task != TaskName::Classification
+        {
+            let problem = format!("is for classes, but the task is {task}; leave it out");
+            return Err(refused("class_order", problem));
+        }
         let is_one_number =
             targets.len() == 1 && self.task.is_none_or(|task| task == TaskName::Regression);
         if self.target_scale == TargetScaleName::Log && !is_one_number {
@@ -223,6 +229,12 @@ impl DataSettings {
         let ignored: Vec<String> = ignored.map(String::from).collect();
         let of_splits = self.group_by.iter().chain(&self.frequency).cloned();
         ignored.into_iter().chain(of_splits)
+    }
+
+    /// Columns that are copied into the file of the held-out rows: those that were asked for, and that of the groups, for
+    /// guarantees about new ones.
+    pub(crate) fn kept_columns(&self) -> impl Iterator<Item = &String> {
+        self.keep.0.iter().chain(&self.group_by)
     }
 
     /// Columns that are not read.

@@ -13,10 +13,11 @@ use serde::{Serialize, Serializer};
 use crate::engine::{Unobserved, check, fit, in_effect, is_quickly_solved, likelihoods, weights};
 use crate::error::{Result, TabularError};
 use crate::experiments::jobs::LeftOut;
+use crate::files::hashed;
 use crate::plain_models;
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
-use crate::rows::{fingerprint_of, repeated, true_targets};
+use crate::rows::{Units, fingerprint_of, true_targets};
 use crate::scores::{Constant, HoldoutScore, Intervals, Scores, row_costs};
 use crate::settings::{DataSettings, FitSettings, LikelihoodName, PlainName};
 
@@ -44,6 +45,7 @@ enum Source {
 #[derive(Clone, Debug)]
 struct FoldTable {
     table: Arc<Table>,
+    settings: DataSettings,
     preparation: PreprocessorConfig,
     new: Option<NewTable>,
 }
@@ -55,6 +57,8 @@ struct FoldRows {
     test: Features,
     /// The targets of the test rows, in their own unit.
     targets: Targets,
+    /// Which of the test rows are independent.
+    units: Units,
     /// Rows that are neither, and are predicted too.
     new: Option<Features>,
 }
@@ -130,6 +134,7 @@ impl Fold {
             train: TrainingSet::new(&train, Target::Real(scale))?,
             test: scaler.apply(dataset.features().select(&split.test)?)?,
             targets: Targets::Real(of(&split.test)),
+            units: Units::rows(split.test.len()),
             new: None,
         }))
     }
@@ -141,6 +146,7 @@ impl Fold {
     pub fn given(train: &Dataset, test: &Dataset, target: Target) -> Result<Self> {
         Ok(Self::of_rows(FoldRows {
             targets: true_targets(test, &target),
+            units: Units::rows(test.rows()),
             train: TrainingSet::new(train, target)?,
             test: test.features().clone(),
             new: None,
@@ -169,14 +175,11 @@ impl Fold {
         let table = Arc::new(FoldTable {
             table: rows.table.clone(),
             preparation: settings.preprocessor(&rows.table)?,
+            settings: settings.clone(),
             new,
         });
         let splits = rows.divisions(settings, kept)?.into_iter();
-        let fold = |Split { train, test }| {
-            let split = Split {
-                train: repeated(&rows.table, settings, train)?,
-                test: repeated(&rows.table, settings, test)?,
-            };
+        let fold = |split: Split| {
             let rows = table.rows(&split)?;
             Ok(Arc::new(Self {
                 source: Source::Table(table.clone(), split),
@@ -301,6 +304,7 @@ impl FoldTable {
         let new = new.map(|new| preprocessor.features(&new.table, new.rows.iter().copied()));
         Ok(FoldRows {
             targets: true_targets(&test, train.target()),
+            units: Units::of_table(table, &self.settings, &split.test)?,
             train,
             test: test.into_parts().0,
             new: new.transpose()?,
@@ -334,7 +338,8 @@ impl FoldRows {
         let (predictions, of_new) = found.unzip();
         let score = match &predictions {
             Some(predictions) => {
-                HoldoutScore::judged(&self.train, &self.test, predictions, &self.targets)?
+                let (train, targets) = (&self.train, &self.targets);
+                HoldoutScore::judged(train, &self.test, predictions, targets, &self.units)?
             }
             None => None,
         };
@@ -387,9 +392,12 @@ impl FoldRows {
             train,
             test,
             targets,
+            units,
             new,
         } = self;
         let known = fingerprint_of(train.fingerprint(), test.values(), targets);
+        let units = units.of_rows().iter().map(|&unit| unit as u64);
+        let known = hashed(known, units);
         new.as_ref().map_or(known, |new| {
             fingerprint_of(known, new.values(), &Targets::Real(Vec::new()))
         })
@@ -477,7 +485,14 @@ mod tests {
         let predictions = |means: Vec<f64>| Predictions::Reals(RealPredictions::new(0.2, 1, means));
         let rows = fold.rows().unwrap();
         let judged = |predictions: &Predictions| {
-            HoldoutScore::judged(&rows.train, &rows.test, predictions, &rows.targets).unwrap()
+            HoldoutScore::judged(
+                &rows.train,
+                &rows.test,
+                predictions,
+                &rows.targets,
+                &rows.units,
+            )
+            .unwrap()
         };
         let judgement = judged(&predictions(means)).unwrap();
         assert!((judgement.error - 0.2).abs() < 1e-12);

@@ -1,6 +1,6 @@
 //! The coverage of prediction intervals by group of rows: by predicted width, and by the most relevant inputs.
 
-use burn_bayes::eval::{GroupCoverage, coverage_by_group};
+use burn_bayes::eval::{GroupCoverage, clustered_coverage_by_group};
 use plotters::prelude::{Circle, PathElement, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
@@ -13,7 +13,7 @@ use crate::relevance::{by_relevance, groups};
 use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, guide, keys, letters, line, rows_plane};
 use crate::report::palette::{BLUE, INK, MUTED, VERMILION};
 use crate::report::section::{Section, Table};
-use crate::rows::RowInputs;
+use crate::rows::{RowInputs, Units};
 use crate::text::{percent, rounded_percent, shortened, tick};
 use burn_bayes::eval::Bounded;
 
@@ -63,12 +63,16 @@ pub(super) fn section(
         .map(|width| Some((width / unit).round() * unit));
     let name = format!("width at {}", percent(LEVELS[1]));
     let by_width = Groups::of_numbers(&name, &rounded.collect::<Vec<_>>())?;
-    let mut blocks = vec![Block::of(&by_width, &covered)?];
+    let units = inputs.map_or_else(
+        || Units::rows(chosen.len()),
+        |inputs| inputs.units.select(&chosen),
+    );
+    let mut blocks = vec![Block::of(&by_width, &covered, &units)?];
     if let Some(inputs) = inputs {
         let relevant = by_relevance(&inputs.columns, &means)?.into_iter();
         for index in relevant.take(MOST_INPUTS) {
             let groups = groups(&inputs.columns[index], &chosen)?;
-            blocks.push(Block::of(&groups, &covered)?);
+            blocks.push(Block::of(&groups, &covered, &units)?);
         }
     }
     let text = format!(
@@ -93,9 +97,12 @@ struct Block {
 }
 
 impl Block {
-    fn of(groups: &Groups, covered: &[Vec<bool>]) -> Result<Self> {
-        let narrow = coverage_by_group(&groups.of_rows, &covered[0], LEVELS[0])?;
-        let wide = coverage_by_group(&groups.of_rows, &covered[1], LEVELS[1])?;
+    fn of(groups: &Groups, covered: &[Vec<bool>], units: &Units) -> Result<Self> {
+        let tested = |place: usize| {
+            let (hits, level) = (&covered[place], LEVELS[place]);
+            clustered_coverage_by_group(&groups.of_rows, hits, level, units.of_rows())
+        };
+        let (narrow, wide) = (tested(0)?, tested(1)?);
         let rows = narrow.into_iter().zip(wide);
         let rows = rows.map(|(narrow, wide)| {
             let name = shown(groups.names[narrow.group].as_deref());

@@ -4,6 +4,7 @@ use super::checked;
 use super::figures::cells;
 use crate::groups::Groups;
 use crate::report::testing::{Sample, classification, regression};
+use crate::rows::Units;
 use crate::scores::{
     Baseline, BaselineModel, BaselineScores, ConformalScores, CoverageByPart, Interval,
     PartCoverage, ScoresByGroup,
@@ -21,7 +22,7 @@ fn with_groups(mut sample: Sample) -> Sample {
         names: names.to_vec(),
         of_rows: groups,
     };
-    let by = ScoresByGroup::of(&groups, predictions, targets);
+    let by = ScoresByGroup::of(&groups, predictions, targets, &Units::rows(targets.len()));
     sample.by = vec![by.unwrap()];
     sample
 }
