@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | predictions | d_i, the NLL of validation row i under the average of the draws minus that under the mean's network | d̄ > 2 s/√n, and .005 nats |
 //! | predictions | the NLL of the average, and that of a constant prediction: for classes the entropy of these rows, for [`Fit`](crate::Fit) mean and variance of the training targets | the first is larger, by 2 s/√n or with a mean [surprise](crate::likelihood::MixDraws::surprises) above 100 |
+//! | predictions of [`Fit`](crate::Fit) | the NLL of the average, and that of the network of the best epoch | the first is larger, by 3 s/√n and .005 nats (`verdict/earlier_epoch.rs`) |
 //! | draws | N (E_q L − L*), with the loss L per training row and the least loss L* | more than ½ N (L₀ − L*), or than D/2 |
 //! | posterior | [`KlGap::nats`] with two standard errors added | more than [`CONVERGED`] nats per weight |
 //! | samples | R̂ of the predictions of their chains | a median above 1.2 |
@@ -18,6 +19,7 @@
 //! by Akaike's criterion it is worth its place only if it gains a nat: so draws of a useful posterior lose at most half of
 //! what the mean has learned, and never more than half a nat per weight.
 
+mod earlier_epoch;
 mod far_scale;
 mod kl_gap;
 
@@ -25,6 +27,7 @@ use std::fmt;
 
 use burn_bayes_eval::Bounded;
 
+pub(crate) use self::earlier_epoch::EarlierEpoch;
 pub(crate) use self::far_scale::FarScale;
 use self::kl_gap::CERTAIN;
 pub use self::kl_gap::{CONVERGED, Convergence, KlGap};
@@ -179,17 +182,26 @@ impl ValidationComparison {
         }
     }
 
+    /// The mean loss of the rows under the average of the draws; NaN if it is not finite.
+    pub(crate) fn loss(&self) -> f64 {
+        self.loss.mean()
+    }
+
     /// By how much the predictions are worse than the frequencies of the classes, or the same mean and variance for all rows, in
     /// nats per row, if they are.
     fn worse_than_constant(&self) -> Option<f64> {
         let constant = entropy(&self.classes).or(self.constant)?;
         let excess = self.loss.mean() - constant;
-        let errors = match self.surprise.mean() > SURPRISING {
+        let errors = match self.is_far_too_certain() {
             true => 0.0,
             false => CERTAIN * self.loss.standard_error(),
         };
         let is_fine = self.loss.rows() < FEWEST_ROWS || excess <= errors.at_least(NEGLIGIBLE);
         (!is_fine).then_some(excess)
+    }
+
+    fn is_far_too_certain(&self) -> bool {
+        self.surprise.mean() > SURPRISING
     }
 
     /// What is wrong, in a sentence for each part. One draw of several is no better than the others where chains agree.
@@ -218,7 +230,7 @@ impl ValidationComparison {
                 None => "the frequencies of the classes",
                 Some(_) => "a constant with the mean and the variance of the training targets",
             };
-            let certain = match self.surprise.mean() > SURPRISING {
+            let certain = match self.is_far_too_certain() {
                 true => {
                     "; it is far too certain: use fewer epochs, a larger prior precision or more data"
                 }
@@ -344,6 +356,8 @@ pub struct Verdict {
     pub is_unfinished: bool,
     /// The predictions on the rows of the last validation.
     pub validation: Option<ValidationComparison>,
+    /// The network of the epoch that predicted the validation rows best.
+    pub(crate) earlier: Option<EarlierEpoch>,
     /// The losses at draws.
     pub draws: Option<LossAtDraws>,
     /// The KL gap to the best Gaussian of the family, and the number of weights.
@@ -356,6 +370,8 @@ pub struct Verdict {
     pub(crate) rows: Option<String>,
     /// Inputs and targets whose scale explains problems.
     pub(crate) far_scales: Vec<FarScale>,
+    /// The precision of the prior, if it was chosen.
+    pub(crate) prior_precision: Option<f64>,
     /// How often rows and prior count, if it is more than once.
     pub(crate) copies: Option<f64>,
     /// Whether the method does not seek the best Gaussian of its family, as one of iterates.
@@ -401,6 +417,7 @@ impl Verdict {
     /// What is wrong, a sentence each, without capital letters and full stops.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = self.serious();
+        problems.extend(self.earlier.as_ref().and_then(EarlierEpoch::problem));
         problems.extend(self.kl_gap.and_then(|(gap, weights)| {
             let error = gap.standard_error;
             let error = match error.is_finite() {
@@ -483,6 +500,12 @@ impl fmt::Display for Verdict {
             (None, Some(_)) => f.write_str("converged, and no problem was found"),
             (None, None) => f.write_str("no problem was found"),
         }?;
+        if let Some(precision) = self.prior_precision {
+            write!(
+                f,
+                "; the precision of the prior is {precision}, because a smaller one predicts the validation rows worse"
+            )?;
+        }
         match self.copies {
             Some(copies) => write!(
                 f,

@@ -120,7 +120,7 @@ impl LikelihoodMixture {
     }
 
     /// The negative log-likelihood of the mixture for each row, `[rows]`; with several targets, their joint one.
-    pub(super) fn row_losses(&self) -> Tensor<1> {
+    pub(crate) fn row_losses(&self) -> Tensor<1> {
         let likelihood = self.prediction.likelihood();
         let losses = self.prediction.of_draws(|outputs| {
             let losses = likelihood.losses(outputs, self.targets.clone());

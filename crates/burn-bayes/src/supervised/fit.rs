@@ -1,8 +1,12 @@
 //! [`Fit`]: from a model, data in memory and a method to a fitted posterior, in one call.
 //!
-//! A fifth of the rows is held out. On it the average over draws is compared with the network of the mean weights, and, if
-//! it is learned, the precision of the noise is the one under which these rows are most likely. (The residuals of training
-//! rows underestimate the noise.)
+//! A fifth of the rows is held out. On it the average over draws is compared with the network of the mean weights, and with
+//! those of the epochs before, and, if it is learned, the precision of the noise is the one under which these rows are most
+//! likely. (The residuals of training rows underestimate the noise.)
+//!
+//! The precision of the prior is 1 unless one is set. With fewer than two training rows for each weight, a network that has
+//! learned its rows by heart may need a larger one: it is trained again with 4, and then with 16, as long as the average over
+//! draws predicts the held-out rows better than before.
 
 use std::any::Any;
 use std::io::{IsTerminal, Write, stderr};
@@ -22,17 +26,18 @@ use super::rows::{Rows, Shuffled};
 use super::{Inputs, Supervised};
 use crate::diagnostics::ConvergenceTest;
 use crate::error::{Error, Result};
-use crate::kernels::composed::at_least;
-use crate::likelihood::{Likelihood, MixDraws, Targets, unit_precisions};
+use crate::kernels::composed::{at_least, to_host};
+use crate::likelihood::{Likelihood, LikelihoodMixture, MixDraws, Targets, unit_precisions};
 use crate::methods::checks::counts;
 use crate::methods::{Algorithm, BayesianConfig, MeanStage, MethodConfig};
 use crate::noise::Noise;
 use crate::optimizer::FusedAdamConfig;
 use crate::posterior::{FactorPosterior, Posterior};
+use crate::prior::Prior;
 use crate::train::{
     Batches, Bayesian, EpochSummary, Gather, Trainer, TrainingObserver, scale_free,
 };
-use crate::verdict::{FarScale, Verdict};
+use crate::verdict::{EarlierEpoch, FarScale, LossAtDraws, ValidationComparison, Verdict};
 
 /// Draws of the weights in a prediction of a [`Fitted`] model.
 pub(super) const PREDICTION_DRAWS: usize = 100;
@@ -47,6 +52,12 @@ const FEWEST_ROWS: usize = 10;
 /// The number of estimates of the noise, and the share of the training after which it stays as it is.
 const ESTIMATES: usize = 20;
 const LEARNING: f64 = 0.8;
+/// The number of epochs, evenly spread, whose networks predict the rows that are held out.
+const COMPARED_EPOCHS: usize = 50;
+/// The precision of the prior, and those that are tried with fewer than this number of training rows for each weight.
+const PRECISION: f64 = 1.0;
+const MANY_ROWS: usize = 2;
+const LARGER_PRECISIONS: [f64; 2] = [4.0, 16.0];
 /// The noise precision at the beginning, in units of 1/variance of the targets.
 const FIRST_GUESS: f64 = 10.0;
 /// Rows that are evaluated at once without a training.
@@ -57,7 +68,8 @@ const SHUFFLING: u64 = 0x7368_7566;
 
 /// Trains a [`Supervised`] model on data in memory, with the tuned settings of a method.
 ///
-/// Parameters outside of a `group` are trained with weight decay. Dropout is off wherever draws of the weights already perturb
+/// Parameters outside of a `group` are trained with weight decay. With fewer than two rows for each
+/// weight, it is trained up to three times, with a larger precision of the prior each time, unless one is set. Dropout is off wherever draws of the weights already perturb
 /// the network, as in [`Bayesian`]; [`Bayesian::with_dropout`] and a [`Trainer`] have it on.
 ///
 /// ```
@@ -262,24 +274,36 @@ impl<C: MethodConfig> Fit<C> {
         };
         let enough = FEWEST_EPOCHS.max(FEWEST_STEPS.div_ceil(batches.per_epoch()));
         let epochs = self.epochs.unwrap_or(enough);
-        let rates = self.rates(epochs * batches.per_epoch())?;
         config.steps = Some((epochs * batches.per_epoch()) as u64);
-        let bayesian = config.try_init(model)?.with_compiled_loss();
-        let optimizer = self.optimizer(&config, &bayesian, &batches)?;
-        let trainer = Trainer::new(bayesian, optimizer, rates)
-            .with_epochs(epochs)
-            .with_seed(config.seed);
-        let mut watched = Watched {
-            rows,
-            held_out: &held_out,
-            learns_noise: self.learns_noise,
-            epochs,
-            shows_progress: self.shows_progress,
+        let with_prior = |precision| {
+            let watched = Watched {
+                rows,
+                held_out: &held_out,
+                learns_noise: self.learns_noise,
+                epochs,
+                shows_progress: self.shows_progress,
+                precision,
+                earlier: None,
+            };
+            self.train(model.clone(), config.clone(), &batches, watched)
         };
-        let run = trainer.run(&batches, &mut watched)?;
-        watched.end_progress();
-        let bayesian = run.trainer.into_model();
-        let verdict = run.verdict.unwrap_or_default();
+        let mut best = with_prior(PRECISION)?;
+        let weights = best.bayesian.layout().len();
+        let has_few_rows = training.len() < MANY_ROWS * weights;
+        let is_open = config.prior.is_none() && has_few_rows && !held_out.is_empty();
+        for precision in LARGER_PRECISIONS.into_iter().filter(|_| is_open) {
+            match with_prior(precision) {
+                // A loss that is not a number is the largest.
+                Ok(next) if next.loss().total_cmp(&best.loss()).is_lt() => best = next,
+                // The training before can be used.
+                Ok(_) | Err(_) => break,
+            }
+        }
+        let Trained {
+            config,
+            bayesian,
+            verdict,
+        } = best;
         let parts = [&*training, &held_out];
         let verdict = beside_data(verdict, &bayesian.template().likelihood, rows, parts);
         let test = ConvergenceTest::new(config.train_len)
@@ -289,6 +313,56 @@ impl<C: MethodConfig> Fit<C> {
         let each = || batches.epoch(epochs, 0);
         let verdict = with_kl_gap::<C, _, _>(test, &bayesian, each, verdict)?;
         Ok((Fitted::new(bayesian.predictor()?), verdict))
+    }
+
+    /// Trains a model with a prior, or weight decay, of the precision that is watched, unless a prior is set.
+    fn train<M, X, Y, A>(
+        &self,
+        model: Supervised<M, X, Y>,
+        config: BayesianConfig<C>,
+        batches: &Shuffled<'_, (X, Y)>,
+        mut watched: Watched<'_, X, Y>,
+    ) -> Result<Trained<Supervised<M, X, Y>, C>>
+    where
+        C: MethodConfig<Algorithm = A>,
+        A: Algorithm<Signal: Gather<Supervised<M, X, Y>, A>>,
+        M: Module + ModuleDisplay + 'static,
+        X: Inputs,
+        Y: Targets,
+    {
+        let precision = watched.precision;
+        let is_larger = precision > PRECISION;
+        let config = match is_larger && !is_of_iterates::<C>() {
+            true => config.with_prior(Prior::isotropic(precision)),
+            false => config,
+        };
+        let rates = self.rates(watched.epochs * batches.per_epoch())?;
+        let bayesian = config.try_init(model)?.with_compiled_loss();
+        let optimizer = self.optimizer(&config, precision, &bayesian, batches)?;
+        let trainer = Trainer::new(bayesian, optimizer, rates)
+            .with_epochs(watched.epochs)
+            .with_seed(config.seed);
+        let run = trainer.run(batches, &mut watched)?;
+        watched.end_progress();
+        let verdict = run.verdict.unwrap_or_default();
+        // Under a larger precision the best epoch is one before the prior has grown.
+        let draws = verdict.draws.map(|draws| LossAtDraws {
+            since_best_epoch: match is_larger {
+                true => 0.0,
+                false => draws.since_best_epoch,
+            },
+            ..draws
+        });
+        Ok(Trained {
+            config,
+            bayesian: run.trainer.into_model(),
+            verdict: Verdict {
+                earlier: watched.earlier,
+                prior_precision: is_larger.then_some(precision),
+                draws,
+                ..verdict
+            },
+        })
     }
 
     fn rates(&self, steps: usize) -> Result<ModuleLrScheduler> {
@@ -304,6 +378,7 @@ impl<C: MethodConfig> Fit<C> {
     fn optimizer<M, X, Y>(
         &self,
         config: &BayesianConfig<C>,
+        precision: f64,
         bayesian: &Bayesian<Supervised<M, X, Y>, C::Algorithm>,
         batches: &Shuffled<'_, (X, Y)>,
     ) -> Result<ModuleOptimizer>
@@ -316,7 +391,7 @@ impl<C: MethodConfig> Fit<C> {
         if !is_of_iterates::<C>() && bayesian.is_everything() {
             return Ok(adam.init());
         }
-        let penalty = 1.0 / config.train_len as f64;
+        let penalty = precision / config.train_len as f64;
         let warm_up = MeanStage::default_warm_up(config.steps.unwrap_or_default());
         let decaying = adam
             .clone()
@@ -468,6 +543,21 @@ where
     Ok(verdict.with_kl_gap(gap, posterior.len()))
 }
 
+/// A model after its training.
+struct Trained<L: Module, C: MethodConfig> {
+    config: BayesianConfig<C>,
+    bayesian: Bayesian<L, C::Algorithm>,
+    verdict: Verdict,
+}
+
+impl<L: Module, C: MethodConfig> Trained<L, C> {
+    /// The mean loss of the held-out rows under the average over draws.
+    fn loss(&self) -> f64 {
+        let validation = self.verdict.validation.as_ref();
+        validation.map_or(f64::INFINITY, ValidationComparison::loss)
+    }
+}
+
 /// What happens after an epoch.
 struct Watched<'a, X, Y> {
     rows: &'a Rows<(X, Y)>,
@@ -475,6 +565,10 @@ struct Watched<'a, X, Y> {
     learns_noise: bool,
     epochs: usize,
     shows_progress: bool,
+    /// That of the prior.
+    precision: f64,
+    /// The best of the epochs, beside the average at the end.
+    earlier: Option<EarlierEpoch>,
 }
 
 impl<X, Y> Watched<'_, X, Y> {
@@ -483,11 +577,32 @@ impl<X, Y> Watched<'_, X, Y> {
         epoch <= last && (epoch == last || epoch.is_multiple_of(last.div_ceil(ESTIMATES)))
     }
 
+    /// The losses of the rows that are held out; `None` if there are none.
+    fn losses_of_held_out(&self, predict: impl Fn((X, Y)) -> LikelihoodMixture) -> Option<Vec<f64>>
+    where
+        X: Inputs,
+        Y: Targets,
+    {
+        let batches = self.held_out.chunks(ROWS_AT_ONCE);
+        let losses = batches.flat_map(|rows| {
+            let mixture = predict(self.rows.select(rows));
+            to_host(mixture.row_losses().without_autodiff())
+        });
+        let losses: Vec<f64> = losses.collect();
+        (!losses.is_empty()).then_some(losses)
+    }
+
     fn progress(&self, summary: &EpochSummary) {
         if self.shows_progress {
             let EpochSummary { epoch, loss } = summary;
-            let epochs = self.epochs;
-            shown(&format!("\repoch {epoch} of {epochs}, loss {loss:.4}  "));
+            let (epochs, precision) = (self.epochs, self.precision);
+            let prior = match precision > PRECISION {
+                true => format!("prior of precision {precision}: "),
+                false => String::new(),
+            };
+            shown(&format!(
+                "\r{prior}epoch {epoch} of {epochs}, loss {loss:.4}  "
+            ));
         }
     }
 
@@ -513,12 +628,19 @@ where
         model: &Bayesian<Supervised<M, X, Y>, A>,
     ) -> Result<ControlFlow<()>> {
         self.progress(summary);
-        if summary.epoch == self.epochs {
+        let epoch = summary.epoch;
+        if epoch == self.epochs {
             // The validation compares the average over draws with the mean's network.
             let validated = model.valid();
-            for rows in self.held_out.chunks(ROWS_AT_ONCE) {
-                let _ = InferenceStep::step(&validated, self.rows.select(rows));
-            }
+            let average = self.losses_of_held_out(|rows| InferenceStep::step(&validated, rows));
+            let earlier = self.earlier.take().zip(average);
+            self.earlier = earlier.map(|(earlier, average)| earlier.beside(&average));
+        } else if epoch.is_multiple_of(self.epochs.div_ceil(COMPARED_EPOCHS)) {
+            let network = model.template().valid();
+            let alone = |rows| MixDraws::mix(vec![InferenceStep::step(&network, rows)]);
+            let losses = self.losses_of_held_out(alone);
+            let best = self.earlier.take();
+            self.earlier = losses.map(|losses| EarlierEpoch::or_better(best, epoch, losses));
         }
         Ok(ControlFlow::Continue(()))
     }

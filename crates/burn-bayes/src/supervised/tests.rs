@@ -20,7 +20,8 @@ use crate::metric::{AverageNllMetric, CrpsMetric, MixtureNllMetric};
 use crate::noise::Noise;
 use crate::posterior::{AnyPosterior, Posterior};
 use crate::train::Batches;
-use crate::{BayesianConfig, GaussianNll};
+use crate::verdict::Verdict;
+use crate::{BayesianConfig, GaussianNll, Prior};
 
 /// The folder of one test.
 struct Folder(PathBuf);
@@ -442,6 +443,44 @@ fn a_prediction_that_is_not_finite_is_an_error_that_names_the_row() {
 }
 
 /// The only validation comes after the last epoch, and is no sign of a wrong N.
+/// Classes that have nothing to do with the inputs are learned by heart by a wide network.
+#[test]
+fn a_fit_of_few_rows_gets_the_precision_of_the_prior_that_predicts_others_best() {
+    let device = Device::default();
+    let rows = 150;
+    let x = Noise::new(1).normal(rows, &device).reshape([rows, 1]);
+    let noise = Noise::new(2).latent(rows);
+    let labels: Vec<i64> = noise.iter().map(|noise| i64::from(*noise > 0.0)).collect();
+    let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [rows]), &device);
+    let fitted = |fit: Fit<VifaConfig>| {
+        let model = Supervised::new(
+            Net::new(100, 2, false, 3),
+            |net: &Net, x: Tensor<2>| net.forward(x * 4.0),
+            Likelihood::Categorical,
+        );
+        let fit = fit.with_progress(false);
+        fit.run(model, (x.clone(), labels.clone())).unwrap().1
+    };
+    let fit = Fit::new(VifaConfig::new());
+    let given = fit
+        .clone()
+        .with_settings(|config| config.with_prior(Prior::isotropic(1.0)));
+    let (chosen, given) = (fitted(fit), fitted(given));
+    let text = chosen.to_string();
+    assert!(
+        chosen.prior_precision >= Some(4.0) && text.contains("the precision of the prior is"),
+        "{text}"
+    );
+    assert_eq!(given.prior_precision, None);
+    let loss = |verdict: &Verdict| verdict.validation.as_ref().unwrap().loss();
+    assert!(
+        loss(&chosen) < loss(&given),
+        "{} {}",
+        loss(&chosen),
+        loss(&given)
+    );
+}
+
 #[test]
 fn all_epochs_before_a_validation_are_not_taken_for_one() {
     let model = Supervised::new(Net::new(3, 1, false, 1), Net::forward, gaussian(25.0));
