@@ -38,8 +38,8 @@ pub struct Assessment {
     pub trend: Option<Trend>,
     /// Plain models on the held-out rows; empty without held-out rows.
     pub baselines: Vec<Baseline>,
-    /// Whether the held-out rows come as predicted; null without held-out rows, and for fewer than five that are
-    /// independent.
+    /// Whether the held-out rows come as predicted; null without held-out rows, and for fewer than five, or ten
+    /// groups or periods.
     pub calibration: Option<CalibrationTest>,
     /// The mutual information of targets and weights on the held-out rows: how much more training rows could lower the NLL,
     /// in nats per row; null without held-out rows, and for point estimates.

@@ -38,7 +38,7 @@ pub struct Evaluation {
     /// Every score.
     #[serde(flatten)]
     pub scores: Scores,
-    /// Whether the rows come as predicted; null for fewer than five that are independent.
+    /// Whether the rows come as predicted; null for fewer than five, or ten groups or periods.
     pub calibration: Option<CalibrationTest>,
     /// The scores by the values of each column that was asked for, of each target.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -68,8 +68,10 @@ const SHUFFLING: u64 = 0x7368_7566;
 
 /// Trains a [`Supervised`] model on data in memory, with the tuned settings of a method.
 ///
-/// Parameters outside of a `group` are trained with weight decay. With fewer than two rows for each
-/// weight, it is trained up to three times, with a larger precision of the prior each time, unless one is set. Dropout is off wherever draws of the weights already perturb
+/// Parameters outside of a `group` are trained with weight decay. A model with fewer than two training rows for each weight is
+/// trained up to three times, with a larger precision of the prior each time, unless a prior is set.
+///
+/// Dropout is off wherever draws of the weights already perturb
 /// the network, as in [`Bayesian`]; [`Bayesian::with_dropout`] and a [`Trainer`] have it on.
 ///
 /// ```
