@@ -269,27 +269,46 @@ impl Block {
 }
 
 impl ResNet18 {
+    /// The path of the last layer.
+    pub const HEAD: &str = "head.";
+
+    /// Channels after the stem.
+    pub const WIDTH: usize = 64;
+
     /// A network for images of `channels` channels.
     pub fn new(channels: usize, classes: usize, device: &Device) -> Self {
-        let mut before = 64;
-        let blocks = [64, 128, 256, 512]
+        Self::of_width(Self::WIDTH, channels, classes, device)
+    }
+
+    /// The same with another width, of which the last layer has eight times as many inputs.
+    pub fn of_width(first: usize, channels: usize, classes: usize, device: &Device) -> Self {
+        let mut before = first;
+        let blocks = [1, 2, 4, 8]
             .into_iter()
-            .flat_map(|width| [(width, if width == 64 { 1 } else { 2 }), (width, 1)])
-            .map(|(width, stride)| {
+            .flat_map(|wider| [(wider, if wider == 1 { 1 } else { 2 }), (wider, 1)])
+            .map(|(wider, stride)| {
+                let width = wider * first;
                 let block = Block::new([before, width], stride, device);
                 before = width;
                 block
             })
             .collect();
         Self {
-            stem: Unit::new([channels, 64], 3, 1, device),
+            stem: Unit::new([channels, first], 3, 1, device),
             blocks,
             pool: AdaptiveAvgPool2dConfig::new([1, 1]).init(),
-            head: LinearConfig::new(512, classes).init(device),
+            head: LinearConfig::new(before, classes).init(device),
         }
     }
 
-    fn logits(&self, inputs: Tensor<4>) -> Tensor<2> {
+    /// The same with another last layer.
+    #[must_use]
+    pub fn with_head(self, head: Linear) -> Self {
+        Self { head, ..self }
+    }
+
+    /// Logits, `[rows, classes]`.
+    pub fn forward(&self, inputs: Tensor<4>) -> Tensor<2> {
         let stem = relu(self.stem.forward(inputs));
         let features = self
             .blocks
@@ -300,13 +319,13 @@ impl ResNet18 {
     }
 
     fn output(&self, batch: Images) -> ClassificationOutput {
-        classified(self.logits(batch.inputs), batch.targets)
+        classified(self.forward(batch.inputs), batch.targets)
     }
 }
 
 impl Network<Images> for ResNet18 {
     fn losses(&self, batch: Images) -> Tensor<1> {
-        cross_entropy(self.logits(batch.inputs), batch.targets)
+        cross_entropy(self.forward(batch.inputs), batch.targets)
     }
 }
 

@@ -110,7 +110,7 @@ struct Truth {
 }
 
 fn jobs(context: &Context) -> Result<Vec<Job>> {
-    let seeds = context.effort.choose(5, 2);
+    let seeds = context.effort.choose(5, 1);
     let sampling = Sampling {
         draws: context.effort.choose(20_000, 3000),
         leaps: 6,

@@ -14,6 +14,7 @@ use burn_bayes_tabular::random::{generator, shuffled};
 
 use crate::sets::{ImageShape, LabelledImages, MnistImages, read_medmnist, read_mnist};
 
+pub(crate) const COLOURS: usize = 3;
 /// A stream of random numbers.
 const CHOICE: u64 = 0x6368_6f69;
 /// Streams of generated pictures.
@@ -90,9 +91,23 @@ impl Clothing {
             train: Pictures::of(train, chosen, class)?,
             valid: Pictures::of(train, &rest[..counts.train / 5], class)?,
             test: Pictures::of(test, &first, class)?,
-            foreign: vec![Pictures::of(&self.digits, &first, class)?],
+            foreign: vec![self.digits(counts.test)?],
         }
         .standardised()
+    }
+
+    /// The first training rows.
+    pub(crate) fn first(&self, count: usize) -> Result<Pictures> {
+        let rows: Vec<usize> = (0..count).collect();
+        let train = Pictures::of(&self.clothing.train, &rows, usize::from)?;
+        let scales = train.scales()?;
+        Ok(train.scaled(&scales))
+    }
+
+    /// The first digits.
+    pub(crate) fn digits(&self, count: usize) -> Result<Pictures> {
+        let rows: Vec<usize> = (0..count).collect();
+        Pictures::of(&self.digits, &rows, usize::from)
     }
 
     /// As [`Clothing::parts`], of the kinds that are not held out. Foreign are the pictures of the held-out kinds, digits,
@@ -110,7 +125,6 @@ impl Clothing {
             let rows = rows.filter(|&row| is_held_out(test, row) == held_out);
             rows.take(counts.test).collect()
         };
-        let digits: Vec<usize> = (0..counts.test).collect();
         let class =
             |kind: u8| usize::from(kind - HELD_OUT.iter().filter(|&&out| out < kind).count() as u8);
         let (shape, rows) = (test.shape(), counts.test);
@@ -120,7 +134,7 @@ impl Clothing {
             test: Pictures::of(test, &first(false), class)?,
             foreign: vec![
                 Pictures::of(test, &first(true), usize::from)?,
-                Pictures::of(&self.digits, &digits, usize::from)?,
+                self.digits(counts.test)?,
                 Pictures::gratings(shape, rows, seed),
                 Pictures::noise(shape, rows, seed),
             ],
@@ -131,23 +145,21 @@ impl Clothing {
 
 impl Parts {
     /// A split of pictures, with the share of every class in every part.
-    pub(crate) fn of_split(all: &Pictures, number: u64) -> Result<Self> {
+    pub(crate) fn of_split(all: &Pictures, foreign: Vec<Pictures>, number: u64) -> Result<Self> {
         let rows = stratified_partition(&all.classes, &SHARES, number)?;
         let part = |at: usize| all.select(&rows[at]);
         Self {
             train: part(0),
             valid: part(1),
             test: part(2),
-            foreign: Vec::new(),
+            foreign,
         }
         .standardised()
     }
 
     /// The same, every channel with mean zero and variance one in the training rows.
     pub(crate) fn standardised(self) -> Result<Self> {
-        let channels = self.train.channels().into_iter();
-        let scales = channels.map(|values| ColumnScale::fit(values, Scaling::Standardise));
-        let scales = scales.collect::<Result<Vec<_>, _>>()?;
+        let scales = self.train.scales()?;
         Ok(Self {
             train: self.train.scaled(&scales),
             valid: self.valid.scaled(&scales),
@@ -241,6 +253,22 @@ impl Pictures {
         }
     }
 
+    /// With three colours: grey pictures have the same in each.
+    pub(crate) fn coloured(&self) -> Self {
+        if self.shape.channels == COLOURS {
+            return self.clone();
+        }
+        let planes = self.pixels.chunks_exact(self.plane());
+        Self {
+            pixels: planes.flat_map(|plane| plane.repeat(COLOURS)).collect(),
+            shape: ImageShape {
+                channels: COLOURS,
+                ..self.shape
+            },
+            classes: self.classes.clone(),
+        }
+    }
+
     /// The number of pictures.
     pub(crate) fn rows(&self) -> usize {
         self.classes.len()
@@ -320,6 +348,13 @@ impl Pictures {
         channels
     }
 
+    /// What standardises every channel.
+    fn scales(&self) -> Result<Vec<ColumnScale>> {
+        let channels = self.channels().into_iter();
+        let scales = channels.map(|values| ColumnScale::fit(values, Scaling::Standardise));
+        Ok(scales.collect::<Result<_, _>>()?)
+    }
+
     fn scaled(mut self, scales: &[ColumnScale]) -> Self {
         let plane = self.plane();
         for (at, values) in self.pixels.chunks_exact_mut(plane).enumerate() {
@@ -389,7 +424,7 @@ mod tests {
     #[test]
     fn a_split_is_at_the_scale_of_its_training_rows() {
         let all = Pictures::bright_halves(40, 1);
-        let parts = Parts::of_split(&all, 3).unwrap();
+        let parts = Parts::of_split(&all, Vec::new(), 3).unwrap();
         let rows = [&parts.train, &parts.valid, &parts.test].map(Pictures::rows);
         assert_eq!(rows, [20, 8, 12]);
         let moments = |pictures: &Pictures| {
@@ -405,6 +440,9 @@ mod tests {
             "{mean} {variance}"
         );
         assert!(moments(&parts.test).0.abs() > 1e-6);
-        assert_ne!(parts.test, Parts::of_split(&all, 4).unwrap().test);
+        assert_ne!(
+            parts.test,
+            Parts::of_split(&all, Vec::new(), 4).unwrap().test
+        );
     }
 }

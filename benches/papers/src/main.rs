@@ -25,6 +25,7 @@ mod images;
 mod linear_model;
 mod logistic;
 mod logistic_sets;
+mod picture_fit;
 mod published;
 mod report;
 mod results;
@@ -106,7 +107,7 @@ struct Arguments {
     /// Compute only the jobs whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Cells computed at the same time, each in a process of its own [default: one for each processor]
+    /// Cells computed at the same time [default: one for each processor]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Folder of all data sets; $BURN_BAYES_DATA, or `data`, by default

@@ -1,7 +1,7 @@
 //! The papers' experiments on the data at hand, each figure beside the published one.
 //!
 //! An experiment is a list of named, independent, deterministic jobs: a data set, a method and a
-//! seed. Every job is computed once, in one of several processes and serially within, and its result is
+//! seed. Every job is computed once, several at the same time, and its result is
 //! written down as soon as it is known, so that a run that was stopped goes on where it was. From the
 //! results come a table and the findings: what the paper claims, with what was measured.
 //!

@@ -86,8 +86,8 @@ pub use comparison::{
 pub use conformal::{
     AdaptiveLevel, ConformalAps, ConformalByClass, ConformalCross, ConformalLac,
     ConformalNormalisedResidual, ConformalRaps, GroupCoverage, Mondrian, PredictionSets,
-    RankPenalty, SetScore, clustered_coverage_by_group, conformal_threshold, coverage_by_group,
-    equal_mass_groups, weighted_conformal_threshold,
+    RankPenalty, SetScore, conformal_threshold, coverage_by_group, equal_mass_groups,
+    weighted_conformal_threshold,
 };
 pub use counts::{
     CountMixture, TargetedCounts, log_probabilities, poisson_deviances, randomised_pit_values,

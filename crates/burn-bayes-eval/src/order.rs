@@ -1,9 +1,10 @@
-//! Sorting by a score, with ties kept together, and ranks in the sorted order.
+//! Sorting by a score, with ties kept together, ranks in the sorted order, and the rows of groups.
 //!
 //! Rows with equal scores form one group, so a result computed per group does not depend on the
 //! order of the rows. `0.0` and `−0.0` are equal.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// Row indices by ascending score. The scores must not contain NaN.
 pub(crate) fn ascending(scores: &[f64]) -> Vec<usize> {
@@ -70,6 +71,15 @@ pub(crate) fn weighted_quantile(
 
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The rows of each group, by increasing group.
+pub(crate) fn rows_by_group(groups: &[usize]) -> BTreeMap<usize, Vec<usize>> {
+    let mut rows: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (row, &group) in groups.iter().enumerate() {
+        rows.entry(group).or_default().push(row);
+    }
+    rows
 }
 
 #[cfg(test)]

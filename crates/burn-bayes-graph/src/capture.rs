@@ -285,10 +285,10 @@ fn id_of(tensor: DispatchTensor) -> TensorId {
 }
 
 /// The message of a panic.
-pub(crate) fn message(panic: &(dyn std::any::Any + Send)) -> String {
+pub fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()))
-        .unwrap_or_else(|| "the loss panicked".into())
+        .unwrap_or_else(|| "it panicked".into())
 }
 
 /// Explains messages of the capture device.

@@ -117,6 +117,11 @@ impl CompiledBatch {
         self.program.multiplications(self.inputs.examples())
     }
 
+    /// The number of numbers that an evaluation with its gradient computes.
+    pub fn numbers(&self) -> usize {
+        self.program.numbers(self.inputs.examples())
+    }
+
     /// The sum of the losses at these weights, added up in double precision; its gradient is written to `gradient`.
     ///
     /// # Panics

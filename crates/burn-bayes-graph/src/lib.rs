@@ -50,6 +50,8 @@ pub use batch::{ExampleBatch, SharedFields, TensorMapper};
 #[doc(hidden)]
 pub use batch::{lengths, shared};
 pub use burn_bayes_derive::ExampleBatch;
+#[doc(hidden)]
+pub use capture::message as panic_message;
 pub use captured::CapturedModel;
 pub use captured_loss::{BatchStatistic, CapturedLoss, CompiledBatch, DrawGradients};
 pub use draws::CapturedForward;

@@ -84,11 +84,7 @@ impl Groups {
 
     /// The rows of each group.
     pub(crate) fn members(&self) -> Vec<Vec<usize>> {
-        let mut members = vec![Vec::new(); self.names.len()];
-        for (row, &group) in self.of_rows.iter().enumerate() {
-            members[group].push(row);
-        }
-        members
+        members(&self.of_rows, self.names.len())
     }
 
     /// The groups from the largest to the smallest; those beyond `most` are one, unless it would have the rows of one.
@@ -116,6 +112,15 @@ impl Groups {
             by: self.by,
         }
     }
+}
+
+/// The rows of each of this many groups.
+pub(crate) fn members(of_rows: &[usize], count: usize) -> Vec<Vec<usize>> {
+    let mut members = vec![Vec::new(); count];
+    for (row, &group) in of_rows.iter().enumerate() {
+        members[group].push(row);
+    }
+    members
 }
 
 /// The name of a group on the console and in a report.

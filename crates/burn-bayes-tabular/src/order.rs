@@ -1,4 +1,5 @@
-//! Orders of numbers: one in which NaN is never the better one, and places that are spread over one.
+//! Orders and choices of rows: an order in which NaN is never the better one, places that are spread over one, and the values
+//! of some rows.
 
 use std::cmp::Ordering;
 
@@ -16,6 +17,11 @@ pub(crate) fn spread(length: usize, count: usize) -> Vec<usize> {
     (0..count)
         .map(|index| index * (length - 1) / (count - 1))
         .collect()
+}
+
+/// The values of these rows.
+pub(crate) fn selected<T: Clone>(values: &[T], rows: &[usize]) -> Vec<T> {
+    rows.iter().map(|&row| values[row].clone()).collect()
 }
 
 #[cfg(test)]

@@ -72,6 +72,8 @@ pub mod prelude {
     #[cfg(feature = "train")]
     pub use crate::likelihood::Likelihood;
     #[cfg(feature = "train")]
+    pub use crate::train::PostHoc;
+    #[cfg(feature = "train")]
     pub use crate::{Auto, Bayesian, Fit, Fitted, Predictor, Supervised};
     pub use crate::{BayesianConfig, SlangConfig, SwagConfig, VifaConfig};
     pub use crate::{FactorPosterior, Posterior, Prior};

@@ -10,6 +10,7 @@ mod tests;
 
 use std::fmt::{self, Debug};
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
@@ -17,7 +18,7 @@ use burn::module::{
 };
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
-use burn_bayes_graph::{ExampleBatch, module_device};
+use burn_bayes_graph::{ExampleBatch, module_device, panic_message};
 
 pub use self::auto::Auto;
 pub use self::fit::Fit;
@@ -58,6 +59,16 @@ pub struct Supervised<M, X = Tensor<2>, Y = Tensor<2>> {
     /// The logarithms of the variances of the noise, of every target or of all, where they are weights.
     log_variance: Option<Param<Tensor<1>>>,
     targets: PhantomData<fn() -> Y>,
+}
+
+/// What the network computes of some inputs; a panic, such as Burn's of wrong shapes, is an error of these.
+fn caught<T>(compute: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(compute)).unwrap_or_else(|panic| {
+        let text = panic_message(&*panic);
+        let text: Vec<&str> = text.split_whitespace().collect();
+        let problem = format!("cannot be evaluated by the network: {}", text.join(" "));
+        Err(Error::config("inputs", problem))
+    })
 }
 
 /// The path of the noise among the weights.

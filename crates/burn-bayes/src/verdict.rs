@@ -6,18 +6,23 @@
 //! | predictions | d_i, the NLL of validation row i under the average of the draws minus that under the mean's network | d̄ > 2 s/√n, and .005 nats |
 //! | predictions | the NLL of the average, and that of a constant prediction: for classes the entropy of these rows, for [`Fit`](crate::Fit) mean and variance of the training targets | the first is larger, by 2 s/√n or with a mean [surprise](crate::likelihood::MixDraws::surprises) above 100 |
 //! | predictions of [`Fit`](crate::Fit) | the NLL of the average, and that of the network of the best epoch | the first is larger, by 3 s/√n and .005 nats (`verdict/earlier_epoch.rs`) |
-//! | draws | N (E_q L − L*), with the loss L per training row and the least loss L* | more than ½ N (L₀ − L*), or than D/2 |
+//! | draws | N (E_q L − L*), with the loss L per training row and the least loss L* | more than ½ N (L₀ − L*), or than D, by three standard errors; a problem where no validation rows show that the average is fine |
 //! | posterior | [`KlGap::nats`] with two standard errors added | more than [`CONVERGED`] nats per weight |
-//! | samples | R̂ of the predictions of their chains | a median above 1.2 |
-//! | inputs and targets of [`Fit`](crate::Fit), if one of these is a problem | their means and deviations | far from 0 and 1 (`verdict/far_scale.rs`) |
+//! | samples | R̂ of the predictions of their chains | a median above 1.2; above 1000 the predictions are of no use |
+//! | inputs and targets of [`Fit`](crate::Fit), a problem if there is another or the predictions are not surely better than a constant, and else a remark | their means and deviations | far from 0 and 1 (`verdict/far_scale.rs`) |
 //!
 //! A few losses that are far larger than all others have a standard error of their own size. But under the predictions that
 //! have them the expected surprise is 1, so that a mean above 100 has a probability below 1/100 (Markov's inequality).
 //!
-//! E_q L − L* is the loss at draws minus that at the mean of a Gaussian, on the same rows, or what the loss of an epoch has risen
-//! since the best one if that is more, as in a training that diverged. L₀ is the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss, and
+//! N (L − L*) at a draw of an exact Gaussian posterior is ½χ² with as many degrees of freedom d as weights are determined: the
+//! mean of k draws has the mean d/2, at most half the limit, and the variance d/(2k). Where n of N rows are evaluated, the gradients
+//! of the others add d (N/n − 1)/k. Four draws may agree by chance, so the standard error is at least that.
+//!
+//! E_q L − L* is the loss at draws minus that at the mean of a Gaussian, on the same rows, or what the loss of the last epochs, a
+//! moving average, has risen since it was least if that is more, as in a training that diverged. L₀ is the loss of a constant prediction. At a posterior, a weight that the data determine costs half a nat of loss on average, and
 //! by Akaike's criterion it is worth its place only if it gains a nat: so draws of a useful posterior lose at most half of
-//! what the mean has learned, and never more than half a nat per weight.
+//! what the mean has learned, and never more than a nat per weight. Where hardly anything can be learned, those of the exact posterior
+//! lose as much as the mean has learned, and only validation rows tell.
 
 mod earlier_epoch;
 mod far_scale;
@@ -39,6 +44,12 @@ use crate::sampling::Agreement;
 const FEWEST_ROWS: u64 = 5;
 /// A difference that does not matter, in nats per row: that of a few draws from their average is as large.
 const NEGLIGIBLE: f64 = 0.005;
+
+/// The standard errors, of few draws, beyond which a loss is no chance.
+const BEYOND: f64 = 3.0;
+
+/// The R̂ of chains of which at most one is where the posterior is.
+const FAR_APART: f64 = 1000.0;
 
 /// The mean surprise above which predictions are not what they say.
 const SURPRISING: f64 = 100.0;
@@ -182,6 +193,10 @@ impl ValidationComparison {
         }
     }
 
+    fn rows(&self) -> u64 {
+        self.difference.rows()
+    }
+
     /// The mean loss of the rows under the average of the draws; NaN if it is not finite.
     pub(crate) fn loss(&self) -> f64 {
         self.loss.mean()
@@ -200,13 +215,21 @@ impl ValidationComparison {
         (!is_fine).then_some(excess)
     }
 
+    /// Whether the predictions are better than the constant by two standard errors, as far as one is known.
+    fn is_better_than_constant(&self) -> bool {
+        let Some(constant) = entropy(&self.classes).or(self.constant) else {
+            return true;
+        };
+        self.loss.mean() + CERTAIN * self.loss.standard_error() < constant
+    }
+
     fn is_far_too_certain(&self) -> bool {
         self.surprise.mean() > SURPRISING
     }
 
     /// What is wrong, in a sentence for each part. One draw of several is no better than the others where chains agree.
     fn problems(&self, chains_agree: bool) -> Vec<String> {
-        let rows = self.difference.rows();
+        let rows = self.rows();
         let is_judged = self.reference == Reference::Mean || !chains_agree;
         let worse = (is_judged && self.difference.is_worse()).then(|| {
             let (mean, error) = (self.difference.mean(), self.difference.standard_error());
@@ -260,10 +283,14 @@ pub(crate) fn entropy(counts: &[u64]) -> Option<f64> {
 pub struct LossAtDraws {
     /// The mean loss of a row at the mean weights, in nats; at the last ones, where the mean of the weights is no network.
     pub at_mean: f64,
-    /// By how much the mean loss of the last epoch is above that of the best one.
+    /// By how much the mean loss of the last epochs, a moving average, is above the least of them.
     pub since_best_epoch: f64,
     /// E_q L, the mean loss of a row at draws.
     pub at_draws: f64,
+    /// The number of draws.
+    pub draws: usize,
+    /// The number of rows that were evaluated.
+    pub rows: usize,
     /// The standard error of E_q L.
     pub standard_error: f64,
     /// L₀, the mean loss of a constant prediction, if it is known.
@@ -292,7 +319,7 @@ impl LossAtDraws {
 
     /// What a useful posterior loses at most, in nats.
     pub fn limit(&self) -> f64 {
-        let of_weights = 0.5 * self.weights as f64;
+        let of_weights = self.weights as f64;
         let learned = self.constant.map(|constant| {
             let learned = self.train_len as f64 * (constant - self.least());
             0.5 * learned.at_least(0.0)
@@ -300,11 +327,14 @@ impl LossAtDraws {
         learned.map_or(of_weights, |learned| learned.at_most(of_weights))
     }
 
-    /// Whether draws of the weights destroy the fit: they lose more than the limit, by two standard errors.
+    /// Whether draws of the weights destroy the fit: they lose more than the limit, by three standard errors.
     pub fn is_destroyed(&self) -> bool {
-        let error = self.train_len as f64 * self.standard_error;
+        let (rows, limit) = (self.train_len as f64, self.limit());
+        let others = (rows / self.rows as f64 - 1.0).at_least(0.0);
+        let of_posterior = limit * (0.5 + others) / self.draws as f64;
+        let error = (rows * self.standard_error).at_least(of_posterior.sqrt());
         // NaN is never small enough.
-        let is_small = self.nats() - CERTAIN * error <= self.limit();
+        let is_small = self.nats() - BEYOND * error <= limit;
         !is_small
     }
 
@@ -312,7 +342,7 @@ impl LossAtDraws {
         self.is_destroyed().then(|| {
             let lost = match self.constant {
                 Some(constant) => format!("a constant prediction has {constant:.3}"),
-                None => format!("half a nat per weight is {:.0} nats", self.limit()),
+                None => format!("a nat per weight is {:.0} nats", self.limit()),
             };
             let at = match self.excess() > self.at_draws - self.at_mean {
                 true => "in the best epoch",
@@ -366,8 +396,8 @@ pub struct Verdict {
     pub agreement: Option<Agreement>,
     /// Whether the draws are those of chains that were not compared, such as a single one.
     pub(crate) is_uncompared: bool,
-    /// What is wrong with N, if it is known to be.
-    pub(crate) rows: Option<String>,
+    /// What is wrong with N or the optimiser, as far as it is known.
+    pub(crate) of_training: Vec<String>,
     /// Inputs and targets whose scale explains problems.
     pub(crate) far_scales: Vec<FarScale>,
     /// The precision of the prior, if it was chosen.
@@ -448,18 +478,35 @@ impl Verdict {
         }));
         let apart = self
             .agreement
-            .filter(|agreement| !agreement.is_approximate());
+            .filter(|agreement| !agreement.is_approximate() && agreement.median <= FAR_APART);
         problems.extend(apart.map(|agreement| agreement.to_string()));
         problems.extend(self.is_uncompared.then(|| {
             "convergence unknown: only chains that are compared with others show it; sample at least two, of predictions \
              that are finite"
                 .to_owned()
         }));
-        problems.extend(self.rows.clone());
+        problems.extend(self.of_training.iter().cloned());
+        let has_far_scale = !self.far_scales.is_empty();
+        if problems.is_empty() && has_far_scale && self.is_no_better_than_constant() {
+            problems.push("the predictions are not surely better than a constant".to_owned());
+        }
         if !problems.is_empty() {
-            problems.extend(self.far_scales.iter().map(FarScale::to_string));
+            let scales = self.far_scales.iter();
+            problems.extend(scales.map(|scale| format!("likely cause: {scale}")));
         }
         problems
+    }
+
+    fn is_no_better_than_constant(&self) -> bool {
+        let validation = self.validation.as_ref();
+        validation.is_some_and(|found| !found.is_better_than_constant())
+    }
+
+    /// Whether anything was compared.
+    fn is_judged(&self) -> bool {
+        let validation = self.validation.as_ref();
+        let has_rows = validation.is_some_and(|found| found.rows() >= FEWEST_ROWS);
+        has_rows || self.draws.is_some() || self.kl_gap.is_some() || self.agreement.is_some()
     }
 
     /// The problems that make predictions unusable.
@@ -475,11 +522,20 @@ impl Verdict {
             .validation
             .iter()
             .flat_map(|validation| validation.problems(chains_agree));
-        let draws = self.draws.iter().filter_map(LossAtDraws::problem);
+        let validation: Vec<String> = validation.collect();
+        let judged = self.validation.iter();
+        let is_fine = validation.is_empty()
+            && judged.map(ValidationComparison::rows).sum::<u64>() >= FEWEST_ROWS;
+        let draws = self.draws.as_ref().filter(|_| !is_fine);
+        let draws = draws.and_then(LossAtDraws::problem);
+        let apart = agreement.filter(|agreement| agreement.median > FAR_APART);
+        let apart =
+            apart.map(|agreement| format!("chains are nowhere near each other: {agreement}"));
         unfinished
             .into_iter()
             .chain(validation)
             .chain(draws)
+            .chain(apart)
             .collect()
     }
 
@@ -497,9 +553,20 @@ impl fmt::Display for Verdict {
         match (self.agreement, self.kl_gap) {
             _ if !problems.is_empty() => f.write_str(&problems.join("; ")),
             (Some(agreement), _) => write!(f, "{agreement}; no problem was found"),
-            (None, Some(_)) => f.write_str("converged, and no problem was found"),
-            (None, None) => f.write_str("no problem was found"),
+            (None, Some(_)) => f.write_str(
+                "the mean and the deviations of the weights have converged, and no problem was found",
+            ),
+            (None, None) if self.is_judged() => f.write_str("no problem was found"),
+            (None, None) => f.write_str(
+                "not judged: no losses of rows were compared; validate with a model whose output has them, as that of \
+                 `Supervised`, or add a `ConvergenceTest`",
+            ),
         }?;
+        if problems.is_empty() {
+            for scale in &self.far_scales {
+                write!(f, "; {scale}")?;
+            }
+        }
         if let Some(precision) = self.prior_precision {
             write!(
                 f,
@@ -548,10 +615,28 @@ mod tests {
             since_best_epoch: 0.0,
             at_draws,
             standard_error: 0.01,
+            draws: 4,
+            rows: 800,
             constant,
             train_len: 800,
             weights: 20_000,
         }
+    }
+
+    #[test]
+    fn an_exact_posterior_of_few_weights_destroys_nothing() {
+        // ½χ² of six degrees of freedom, on average over four draws: its mean, and four standard deviations more.
+        let of_nats = |nats: f64, rows: usize| LossAtDraws {
+            standard_error: 1e-4,
+            rows,
+            train_len: 120,
+            weights: 6,
+            ..losses(0.5, 0.5 + nats / 120.0, None)
+        };
+        assert!(!of_nats(3.0, 120).is_destroyed() && !of_nats(6.5, 120).is_destroyed());
+        assert!(of_nats(9.0, 120).is_destroyed());
+        // Those of a tenth of the rows are less certain.
+        assert!(!of_nats(9.0, 12).is_destroyed() && of_nats(19.0, 12).is_destroyed());
     }
 
     #[test]
@@ -562,9 +647,9 @@ mod tests {
         assert!(!losses(0.01, 0.2, ten).is_destroyed());
         // Nothing was learned, and nothing is lost.
         assert!(!losses(2.3, 2.31, ten).is_destroyed());
-        // Half a nat per weight are 12.5 nats per row.
+        // A nat per weight are 25 nats per row.
         assert!(
-            !losses(0.01, 12.0, None).is_destroyed() && losses(0.01, 13.0, None).is_destroyed()
+            !losses(0.01, 24.0, None).is_destroyed() && losses(0.01, 26.0, None).is_destroyed()
         );
         assert!(losses(0.01, f64::NAN, ten).is_destroyed());
         assert!(losses(0.01, f64::INFINITY, None).is_destroyed());
@@ -589,8 +674,10 @@ mod tests {
 
     #[test]
     fn a_verdict_says_what_is_wrong() {
-        let fine = Verdict::default();
-        assert!(!fine.is_unusable() && fine.problems().is_empty());
+        let unknown = Verdict::default();
+        assert!(!unknown.is_unusable() && unknown.problems().is_empty());
+        assert!(unknown.to_string().starts_with("not judged"), "{unknown}");
+        let fine = unknown.with_draws(losses(0.01, 0.02, None));
         assert_eq!(fine.to_string(), "no problem was found");
 
         let mut validation = ValidationComparison::new(7, Reference::Mean);

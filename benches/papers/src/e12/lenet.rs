@@ -6,17 +6,11 @@ use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
 use burn::nn::{Dropout, DropoutConfig, Initializer, Linear, PaddingConfig2d};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
-use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
-use burn_bayes::graph::losses;
-use burn_bayes::laplace::ModelOutputs;
-use burn_bayes::likelihood::Likelihood;
-use burn_bayes::train::TrainerModel;
-use burn_bayes::{ExampleLoss, Noise};
+use burn_bayes::Noise;
 use burn_bayes_tabular::random::generator;
 use rand::Rng;
 
 use crate::e8::network::{drawn, linear};
-use crate::images::ImageBatch;
 
 /// Height and width of a kernel.
 const KERNEL: usize = 5;
@@ -80,55 +74,6 @@ impl LeNet {
             Some(dropout) => dropout.forward(hidden),
             None => hidden,
         }
-    }
-
-    fn output(&self, batch: ImageBatch) -> ClassificationOutput {
-        let logits = self.forward(batch.images);
-        let losses = losses::cross_entropy(logits.clone(), batch.classes.clone());
-        ClassificationOutput::new(losses.mean(), logits, batch.classes)
-    }
-}
-
-impl TrainerModel for LeNet {}
-
-impl TrainStep for LeNet {
-    type Input = ImageBatch;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: ImageBatch) -> TrainOutput<ClassificationOutput> {
-        let output = self.output(batch);
-        TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-
-impl InferenceStep for LeNet {
-    type Input = ImageBatch;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: ImageBatch) -> ClassificationOutput {
-        self.output(batch)
-    }
-}
-
-impl ExampleLoss for LeNet {
-    fn example_losses(&self, batch: ImageBatch) -> Tensor<1> {
-        losses::cross_entropy(self.forward(batch.images), batch.classes)
-    }
-}
-
-impl ModelOutputs for LeNet {
-    type Features = Tensor<4>;
-
-    fn features(batch: ImageBatch) -> Tensor<4> {
-        batch.images
-    }
-
-    fn outputs(&self, images: Tensor<4>) -> Tensor<2> {
-        self.forward(images)
-    }
-
-    fn likelihood(&self) -> Likelihood {
-        Likelihood::Categorical
     }
 }
 

@@ -1,19 +1,24 @@
 //! E12: LeNet5 on Fashion-MNIST, one posterior and mixtures of ten.
 
-mod fit;
 mod lenet;
 
 use std::sync::Arc;
 
+use burn_bayes::eval::{LabelledProbabilities, accuracy, nll};
+use burn_bayes::likelihood::Likelihood;
+use burn_bayes::{Noise, Supervised};
 use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::experiments::jobs::Computed;
+use burn_bayes_tabular::settings::DeviceName;
 
-use super::experiment::{Column, Context, Effort, Experiment, Job, Key};
+use super::experiment::{Column, Context, Effort, Experiment, Job, Key, Measures};
 use super::findings::{Finding, least_of};
 use super::images::{Parts, Pictures};
+use super::picture_fit::{Fit, Learned};
 use super::results::Results;
 use super::sets::{MnistImages, read_mnist};
 use super::shared::Shared;
-use fit::{Fit, Learned};
+use lenet::LeNet;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "E12",
@@ -48,7 +53,7 @@ const DROPOUT: &str = "dropout, p = .2";
 const METHODS: [(&str, Learned); 7] = [
     (PLAIN, Learned::Point),
     (DROPOUT, Learned::Dropout { probability: 0.2 }),
-    (LAST_LAYER, Learned::LastLayer),
+    (LAST_LAYER, Learned::LastLayer { path: LeNet::HEAD }),
     (MEAN_FIELD, Learned::Vifa { rank: 0 }),
     (VIFA, Learned::Vifa { rank: 5 }),
     (IVON, Learned::Ivon),
@@ -60,6 +65,8 @@ const METHODS: [(&str, Learned); 7] = [
         },
     ),
 ];
+/// A stream of random numbers.
+const INITIAL_WEIGHTS: u64 = 0x696e_6974;
 /// Members of a mixture, by their seeds.
 const MEMBERS: u64 = 10;
 /// The NLL of ten networks, and of refined variational inference.
@@ -94,6 +101,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                     epochs: context.effort.choose(30, 4),
                     batch: 64,
                     rates: [2e-3, 2e-4],
+                    mean_rate: None,
                     prior: 1.0,
                     shift: context.effort.choose(1, 0),
                     draws: context.effort.choose(30, 10),
@@ -102,12 +110,38 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 let parts: Arc<Shared<Parts>> = parts.clone();
                 jobs.push(Job::with_row_results(key, &(counts, fit), move || {
                     let parts = parts.get()?;
-                    fit.scored(&parts.train, &parts.test)
+                    scored(&fit, &parts.train, &parts.test)
                 })?);
             }
         }
     }
     Ok(jobs)
+}
+
+/// Trains on some pictures, and scores others.
+fn scored(fit: &Fit, train: &Pictures, test: &Pictures) -> Result<Computed> {
+    let device = DeviceName::host()?.autodiff();
+    let classes = train.classes.iter().max().map_or(0, |most| most + 1);
+    let dropout = match fit.learned {
+        Learned::Dropout { probability } => Some(probability),
+        _ => None,
+    };
+    let noise = Noise::new(fit.seed).fold(INITIAL_WEIGHTS);
+    let network = LeNet::new(classes, dropout, noise, &device);
+    let network = Supervised::new(network, LeNet::forward, Likelihood::Categorical);
+    let probabilities = fit.predictions(network, train, &[test])?.remove(0);
+    let average = probabilities.average();
+    let labelled = LabelledProbabilities::new(&average, &test.classes)?;
+    let costs = test.classes.iter().enumerate();
+    let costs = costs.map(|(row, &class)| -average.row(row)[class].max(f64::MIN_POSITIVE).ln());
+    Ok(Computed {
+        measures: Measures::from([
+            (NLL.into(), nll(&labelled)),
+            (ACCURACY.into(), accuracy(&labelled)),
+        ]),
+        row_costs: costs.collect(),
+        left_out: None,
+    })
 }
 
 /// The first training rows, and as scored rows some of those after them or the first test rows.
@@ -180,6 +214,28 @@ fn mixed_nll(costs: &[&[f64]]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_method_learns_where_the_light_is() {
+        let [train, test] = [0, 1].map(|seed| Pictures::bright_halves(64, seed));
+        for (method, learned) in METHODS {
+            let fit = Fit {
+                learned,
+                epochs: 12,
+                batch: 16,
+                rates: [5e-3, 1e-3],
+                mean_rate: None,
+                prior: 1.0,
+                shift: 0,
+                draws: 3,
+                seed: 5,
+            };
+            let found = scored(&fit, &train, &test).unwrap();
+            assert!(found.measures[NLL] < 0.4, "{method} {found:?}");
+            let mean = found.row_costs.iter().sum::<f64>() / 64.0;
+            assert!((mean - found.measures[NLL]).abs() < 1e-9);
+        }
+    }
 
     #[test]
     fn densities_are_averaged() {

@@ -1,8 +1,8 @@
 //! What is measured of predictions.
 
 use burn_bayes::eval::{
-    BinaryScores, ConfusionMatrix, DrawProbabilities, LabelledProbabilities, auroc,
-    false_positive_rate_at, nll, one_vs_rest_auroc, referral_table,
+    BinaryScores, ConfusionMatrix, DrawProbabilities, LabelledProbabilities, ReliabilityDiagram,
+    auroc, false_positive_rate_at, nll, one_vs_rest_auroc, referral_table,
 };
 
 use burn_bayes_tabular::error::Result;
@@ -15,6 +15,9 @@ pub(super) const ACCURACY: &str = "accuracy";
 pub(super) const BALANCED: &str = "balanced_accuracy";
 pub(super) const AUROC: &str = "auroc";
 pub(super) const NLL: &str = "nll";
+const ECE: &str = "ece";
+/// Of the calibration error.
+const BINS: usize = 15;
 
 /// Of unusual pictures against the test pictures.
 pub(super) const UNUSUAL_AUROC: &str = "unusual_auroc";
@@ -22,7 +25,7 @@ pub(super) const UNUSUAL_AUPR: &str = "unusual_aupr";
 pub(super) const UNUSUAL_FPR95: &str = "unusual_fpr95";
 
 /// The columns of the table.
-pub(super) const COLUMNS: [Column; 23] = [
+pub(super) const COLUMNS: [Column; 24] = [
     Column::mean(ACCURACY, "accuracy"),
     Column::mean("entropy_90", "90 % by entropy"),
     Column::mean("entropy_80", "80 %"),
@@ -39,6 +42,7 @@ pub(super) const COLUMNS: [Column; 23] = [
     Column::mean("balanced_disagreement_50", "balanced, 50 % by disagreement"),
     Column::mean(AUROC, "AUROC"),
     Column::mean(NLL, "NLL"),
+    Column::mean(ECE, "ECE"),
     Column::mean("foreign_auroc_entropy", "digits, AUROC by entropy"),
     Column::mean("foreign_fpr95_entropy", "FPR95"),
     Column::mean(
@@ -68,7 +72,7 @@ pub(super) fn detected(score: Uncertainty) -> String {
 pub(super) fn selective(draws: &DrawProbabilities<'_>, classes: &[usize]) -> Result<Measures> {
     let average = draws.average();
     let labelled = LabelledProbabilities::new(&average, classes)?;
-    let mut measures = overall(&labelled);
+    let mut measures = overall(&labelled)?;
     measures.extend(one_vs_rest_auroc(&labelled).map(|area| (AUROC.into(), area)));
     let fractions = KEPT.map(|per_cent| f64::from(per_cent) / 100.0);
     for score in [Uncertainty::Entropy, Uncertainty::Disagreement] {
@@ -92,7 +96,7 @@ pub(super) fn detection(
     foreign: &DrawProbabilities<'_>,
 ) -> Result<Measures> {
     let average = known.average();
-    let mut measures = overall(&LabelledProbabilities::new(&average, classes)?);
+    let mut measures = overall(&LabelledProbabilities::new(&average, classes)?)?;
     for score in [Uncertainty::Entropy, Uncertainty::MutualInformation] {
         if score.needs_draws() && known.draws() == 1 {
             continue;
@@ -111,13 +115,15 @@ pub(super) fn loss(draws: &DrawProbabilities<'_>, classes: &[usize]) -> Result<f
     Ok(nll(&LabelledProbabilities::new(&average, classes)?))
 }
 
-fn overall(labelled: &LabelledProbabilities<'_>) -> Measures {
+fn overall(labelled: &LabelledProbabilities<'_>) -> Result<Measures> {
     let confusion = ConfusionMatrix::from_probabilities(labelled);
-    Measures::from([
+    let diagram = ReliabilityDiagram::equal_width(labelled, BINS)?;
+    Ok(Measures::from([
         (ACCURACY.into(), confusion.accuracy()),
         (BALANCED.into(), confusion.balanced_accuracy()),
         (NLL.into(), nll(labelled)),
-    ])
+        (ECE.into(), diagram.expected_calibration_error()),
+    ]))
 }
 
 #[cfg(test)]

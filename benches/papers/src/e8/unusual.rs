@@ -63,7 +63,6 @@ pub(super) fn jobs(context: &Context, clothing: &Arc<Shared<Clothing>>) -> Resul
     let counts = protocols::counts(context.effort);
     let mut fits = Vec::new();
     for method in [PLAIN, VIFA] {
-        // A fit is repeated in every process that has a job of it: a single seed keeps `--quick` short.
         for seed in 0..context.effort.choose(5, 1) {
             let protocol = Protocol::kinds(method, context.effort, seed);
             let clothing = clothing.clone();

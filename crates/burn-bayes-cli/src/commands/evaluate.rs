@@ -6,14 +6,14 @@ use burn_bayes_tabular::Result;
 use burn_bayes_tabular::files::{at, make_folder};
 use burn_bayes_tabular::new_rows::Evaluation;
 use burn_bayes_tabular::predict::CostRule;
-use burn_bayes_tabular::run::RunFolder;
+use burn_bayes_tabular::run::{Run, RunFolder};
 use burn_bayes_tabular::scores::{ConformalScores, Scores};
 use burn_bayes_tabular::settings::{DeviceName, Pairs, Words, refused};
 use clap::{ArgAction, Args};
 
 use super::OutputFlags;
 use crate::console::{
-    busy, command_line, print, print_baselines, print_json, print_scores, print_table,
+    busy, command_line, print, print_baselines, print_json, print_scores, print_table, warn,
 };
 use crate::settings::{ConformalFlags, FileFlags};
 
@@ -77,6 +77,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let conformal_by = conformal.as_ref().and_then(|request| request.by.as_deref());
     let format = arguments.file.format();
     let rows = super::known_rows(&run, &arguments.rows, format, &by, conformal_by)?;
+    if is_file_of_fit(&run, &arguments.rows) {
+        warn(format_args!(
+            "{} is the file of the fit, and most of its rows were trained on: the scores are better than those of new rows",
+            arguments.rows.display()
+        ));
+    }
     let what = format!("scoring {} rows", rows.rows());
     let mut evaluation = busy(what, || rows.score(&run, draws, positive))?;
     if arguments.baseline {
@@ -95,6 +101,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         true => print_json(&evaluation),
         false => show(&evaluation),
     }
+}
+
+/// Whether the file is the one from which the run has its training rows.
+fn is_file_of_fit(run: &Run, rows: &Path) -> bool {
+    let path = |path: &Path| path.canonicalize().ok();
+    let of_fit = run.config.data.path.as_deref().and_then(path);
+    of_fit.is_some() && of_fit == path(rows)
 }
 
 fn show(evaluation: &Evaluation) -> Result<()> {

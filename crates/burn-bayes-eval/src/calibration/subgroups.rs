@@ -6,17 +6,19 @@
 //! with mean Σ f_i and variance Σ f_i(1 − f_i), for more. Of several groups, the p-values are
 //! adjusted for their number by [`holm`].
 //!
+//! Of rows that are not independent, the mean of hits minus confidences is tested by its standard error over clusters
+//! ([`ClusteredMean`]), which is at least that of independent rows.
+//!
 //! Better than a table of gaps, where the smallest group always looks worst.
 //!
 //! Reference: S. Holm, "A simple sequentially rejective multiple test procedure" (1979).
 
-use std::collections::BTreeMap;
-
 use crate::Bounded;
 use crate::calibration::reliability::{Outcome, outcomes};
 use crate::check;
-use crate::comparison::holm;
+use crate::comparison::{ClusteredMean, holm};
 use crate::error::EvalError;
+use crate::order::rows_by_group;
 use crate::special::normal;
 use crate::views::LabelledProbabilities;
 
@@ -44,44 +46,58 @@ impl SubgroupCalibration {
     }
 }
 
-/// The calibration of each group, by increasing group; `groups` has one number per row.
+/// The calibration of each group, by increasing group; `groups` has one number per row, and so has `clusters`, if rows are not
+/// independent, such as those of one patient. A group of a single cluster has a p-value of 1.
 ///
 /// ```
 /// use burn_bayes_eval::{ClassProbabilities, LabelledProbabilities, subgroup_calibration};
 ///
 /// let table = ClassProbabilities::binary(&[0.75; 8])?;
 /// let labelled = LabelledProbabilities::new(&table, &[1, 1, 1, 0, 0, 0, 0, 0])?;
-/// let groups = subgroup_calibration(&labelled, &[0, 0, 0, 0, 1, 1, 1, 1])?;
+/// let groups = subgroup_calibration(&labelled, &[0, 0, 0, 0, 1, 1, 1, 1], None)?;
 /// assert_eq!((groups[0].gap(), groups[1].gap()), (0.0, -0.75));
 /// assert_eq!(groups[1].p_value, 2.0 / 256.0); // four errors of probability 1/4
 /// assert_eq!(groups[1].adjusted_p_value, 4.0 / 256.0);
+///
+/// let pairs = [0, 0, 1, 1, 2, 2, 3, 3];
+/// let groups = subgroup_calibration(&labelled, &[0, 0, 0, 0, 1, 1, 1, 1], Some(&pairs))?;
+/// assert!(groups[1].p_value > 0.1); // two pairs
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 ///
 /// # Errors
-/// A data error if there is not one group per row.
+/// A data error if there is not one group, or cluster, per row.
 pub fn subgroup_calibration(
     labelled: &LabelledProbabilities<'_>,
     groups: &[usize],
+    clusters: Option<&[usize]>,
 ) -> Result<Vec<SubgroupCalibration>, EvalError> {
     check::same_length("groups", groups.len(), labelled.labels().len())?;
-    let mut by_group: BTreeMap<usize, Vec<Outcome>> = BTreeMap::new();
-    for (&group, outcome) in groups.iter().zip(outcomes(labelled)) {
-        by_group.entry(group).or_default().push(outcome);
+    if let Some(clusters) = clusters {
+        check::same_length("clusters", clusters.len(), groups.len())?;
     }
-    let of_group = |(group, outcomes): (usize, Vec<Outcome>)| {
+    let of_rows = outcomes(labelled);
+    let of_group = |(group, rows): (usize, Vec<usize>)| {
+        let outcomes: Vec<Outcome> = rows.iter().map(|&row| of_rows[row]).collect();
+        let p_value = match clusters {
+            None => p_value(&outcomes),
+            Some(clusters) => {
+                let clusters: Vec<usize> = rows.iter().map(|&row| clusters[row]).collect();
+                clustered_p_value(&outcomes, &clusters)?
+            }
+        };
         let rows = outcomes.len() as f64;
-        let p_value = p_value(&outcomes);
-        SubgroupCalibration {
+        Ok(SubgroupCalibration {
             group,
             rows: outcomes.len(),
             mean_confidence: outcomes.iter().map(|o| o.confidence).sum::<f64>() / rows,
             accuracy: outcomes.iter().map(|o| o.hit).sum::<f64>() / rows,
             p_value,
             adjusted_p_value: p_value,
-        }
+        })
     };
-    let mut found: Vec<SubgroupCalibration> = by_group.into_iter().map(of_group).collect();
+    let found = rows_by_group(groups).into_iter().map(of_group);
+    let mut found = found.collect::<Result<Vec<SubgroupCalibration>, EvalError>>()?;
     let p_values: Vec<f64> = found.iter().map(|group| group.p_value).collect();
     for (group, adjusted) in found.iter_mut().zip(holm(&p_values)?) {
         group.adjusted_p_value = adjusted;
@@ -92,14 +108,25 @@ pub fn subgroup_calibration(
 /// Groups of more rows use the normal distribution.
 const MOST_EXACT: usize = 2000;
 
+fn clustered_p_value(outcomes: &[Outcome], clusters: &[usize]) -> Result<f64, EvalError> {
+    let gaps = outcomes.iter().map(|o| o.hit - o.confidence);
+    let mean = ClusteredMean::of(&gaps.collect::<Vec<_>>(), clusters)?;
+    let rows = outcomes.len();
+    let mean = mean.with_variance(variance(outcomes) / rows as f64, rows);
+    Ok(mean.p_value(0.0).unwrap_or(1.0))
+}
+
+/// Of the number of hits.
+fn variance(outcomes: &[Outcome]) -> f64 {
+    let variances = outcomes.iter().map(|o| o.confidence * (1.0 - o.confidence));
+    variances.sum()
+}
+
 fn p_value(outcomes: &[Outcome]) -> f64 {
     let hits: f64 = outcomes.iter().map(|outcome| outcome.hit).sum();
     if outcomes.len() > MOST_EXACT {
         let mean: f64 = outcomes.iter().map(|o| o.confidence).sum();
-        let variance: f64 = outcomes
-            .iter()
-            .map(|o| o.confidence * (1.0 - o.confidence))
-            .sum();
+        let variance = variance(outcomes);
         // With the correction for continuity.
         let distance = ((hits - mean).abs() - 0.5).at_least(0.0);
         return match variance > 0.0 {
@@ -152,10 +179,12 @@ mod tests {
         let table = ClassProbabilities::binary(&[1.0, 1.0]).unwrap();
         for (labels, p_value) in [([1, 1], 1.0), ([1, 0], 0.0)] {
             let labelled = LabelledProbabilities::new(&table, &labels).unwrap();
-            let found = subgroup_calibration(&labelled, &[3, 3]).unwrap();
+            let found = subgroup_calibration(&labelled, &[3, 3], None).unwrap();
             assert_eq!((found[0].group, found[0].p_value), (3, p_value));
         }
         let labelled = LabelledProbabilities::new(&table, &[1, 1]).unwrap();
-        assert!(subgroup_calibration(&labelled, &[0]).unwrap_err().is_data());
+        let of = |groups: &[usize], clusters| subgroup_calibration(&labelled, groups, clusters);
+        assert!(of(&[0], None).unwrap_err().is_data());
+        assert!(of(&[0, 0], Some(&[1])).unwrap_err().is_data());
     }
 }

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::Bounded;
 use crate::check;
 use crate::error::EvalError;
 use crate::order::mean;
@@ -60,6 +61,26 @@ impl ClusteredMean {
                 .then(|| (count / (count - 1.0) * squares).sqrt() / rows),
             clusters: sums.len(),
         })
+    }
+
+    /// The same with the standard error of as many independent values of this variance, if that is larger: under a
+    /// hypothesis that says how much values vary, few clusters that happen to be equal say no more.
+    ///
+    /// ```
+    /// use burn_bayes_eval::ClusteredMean;
+    ///
+    /// let mean = ClusteredMean::of(&[1.0, 1.0, 1.0, 1.0], &[0, 0, 1, 1])?;
+    /// assert_eq!(mean.standard_error, Some(0.0));
+    /// assert_eq!(mean.with_variance(0.25, 4).standard_error, Some(0.25));
+    /// # Ok::<(), burn_bayes_eval::EvalError>(())
+    /// ```
+    #[must_use]
+    pub fn with_variance(self, variance: f64, rows: usize) -> Self {
+        let least = (variance / rows as f64).sqrt();
+        Self {
+            standard_error: self.standard_error.map(|error| error.at_least(least)),
+            ..self
+        }
     }
 
     /// Two-sided p-value of the hypothesis that the true mean is `expected`; `None` for a single cluster.

@@ -11,9 +11,7 @@ mod threshold;
 
 pub use adaptive::AdaptiveLevel;
 pub use cross::ConformalCross;
-pub use mondrian::{
-    GroupCoverage, Mondrian, clustered_coverage_by_group, coverage_by_group, equal_mass_groups,
-};
+pub use mondrian::{GroupCoverage, Mondrian, coverage_by_group, equal_mass_groups};
 pub use raps::{ConformalByClass, ConformalRaps, RankPenalty, SetScore};
 pub use residuals::ConformalNormalisedResidual;
 pub use sets::{ConformalAps, ConformalLac, PredictionSets};

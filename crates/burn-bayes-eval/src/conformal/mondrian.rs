@@ -19,7 +19,7 @@ use crate::check;
 use crate::comparison::{ScoreInterval, effective_rows, holm};
 use crate::conformal::sets::PredictionSets;
 use crate::error::{EvalError, Place};
-use crate::order::{ascending, tie_groups};
+use crate::order::{ascending, rows_by_group, tie_groups};
 use crate::regression::PredictionIntervals;
 use crate::special::binomial;
 
@@ -140,14 +140,6 @@ impl<C> Mondrian<C> {
     }
 }
 
-fn rows_by_group(groups: &[usize]) -> BTreeMap<usize, Vec<usize>> {
-    let mut rows: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (row, &group) in groups.iter().enumerate() {
-        rows.entry(group).or_default().push(row);
-    }
-    rows
-}
-
 /// Numbers rows by the quantile group of a value: 0 for the smallest of `count` equal groups. Equal
 /// values are in one group, so groups may differ in size or be missing.
 ///
@@ -197,6 +189,9 @@ pub struct GroupCoverage {
 /// The coverage of each group, by increasing group, from [`PredictionIntervals::covered`] or
 /// [`PredictionSets::covered`].
 ///
+/// If rows are not independent, such as those of one patient, `clusters` has one number per row, and limits and p-values are
+/// those of as many independent rows as say as much about the coverage.
+///
 /// ```
 /// use burn_bayes_eval::{PredictionIntervals, coverage_by_group, equal_mass_groups};
 ///
@@ -204,9 +199,18 @@ pub struct GroupCoverage {
 /// let targets = [0.0, 0.5, -0.5, 0.2, 3.0, 4.0, 0.9, -6.0];
 /// let income = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
 /// let groups = equal_mass_groups(&income, 2)?;
-/// let found = coverage_by_group(&groups, &intervals.covered(&targets)?, 0.9)?;
+/// let found = coverage_by_group(&groups, &intervals.covered(&targets)?, 0.9, None)?;
 /// assert_eq!((found[0].coverage, found[1].coverage), (1.0, 0.25));
 /// assert!(found[1].adjusted_p_value < 0.01); // 1 of 4 or fewer at 0.9, twice
+///
+/// // Of six patients with five rows each, two are never covered.
+/// let covered: Vec<bool> = (0..30).map(|row| row / 5 > 1).collect();
+/// let patients: Vec<usize> = (0..30).map(|row| row / 5).collect();
+/// let all = [0; 30];
+/// let rows = coverage_by_group(&all, &covered, 0.9, None)?;
+/// let found = coverage_by_group(&all, &covered, 0.9, Some(&patients))?;
+/// assert_eq!(found[0].coverage, rows[0].coverage);
+/// assert!(rows[0].p_value < 0.001 && found[0].p_value > 0.1); // 20 of 30 rows, 4 of 6 patients
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 ///
@@ -217,49 +221,25 @@ pub fn coverage_by_group(
     groups: &[usize],
     covered: &[bool],
     level: f64,
-) -> Result<Vec<GroupCoverage>, EvalError> {
-    let rows: Vec<usize> = (0..covered.len()).collect();
-    clustered_coverage_by_group(groups, covered, level, &rows)
-}
-
-/// The same for rows that are not independent, such as those of one patient: `clusters` has one number per row. Limits and
-/// p-values are those of as many independent rows as say as much about the coverage.
-///
-/// ```
-/// use burn_bayes_eval::{clustered_coverage_by_group, coverage_by_group};
-///
-/// // Of six patients with five rows each, two are never covered.
-/// let covered: Vec<bool> = (0..30).map(|row| row / 5 > 1).collect();
-/// let patients: Vec<usize> = (0..30).map(|row| row / 5).collect();
-/// let all = [0; 30];
-/// let rows = coverage_by_group(&all, &covered, 0.9)?;
-/// let found = clustered_coverage_by_group(&all, &covered, 0.9, &patients)?;
-/// assert_eq!(found[0].coverage, rows[0].coverage);
-/// assert!(rows[0].p_value < 0.001 && found[0].p_value > 0.1); // 20 of 30 rows, 4 of 6 patients
-/// # Ok::<(), burn_bayes_eval::EvalError>(())
-/// ```
-///
-/// # Errors
-/// As [`coverage_by_group`].
-pub fn clustered_coverage_by_group(
-    groups: &[usize],
-    covered: &[bool],
-    level: f64,
-    clusters: &[usize],
+    clusters: Option<&[usize]>,
 ) -> Result<Vec<GroupCoverage>, EvalError> {
     check::open_unit("level", level)?;
     check::not_empty("groups", groups.len())?;
     check::same_length("covered rows", covered.len(), groups.len())?;
-    check::same_length("clusters", clusters.len(), groups.len())?;
+    if let Some(clusters) = clusters {
+        check::same_length("clusters", clusters.len(), groups.len())?;
+    }
     let of_group = |(group, rows): (usize, Vec<usize>)| {
         let of_rows: Vec<bool> = rows.iter().map(|&row| covered[row]).collect();
-        let clusters: Vec<usize> = rows.iter().map(|&row| clusters[row]).collect();
         let count = of_rows.iter().filter(|&&hit| hit).count();
         let coverage = count as f64 / rows.len() as f64;
-        let effective = effective_rows(&of_rows, &clusters)?;
-        let hits = match effective == rows.len() {
-            true => count,
-            false => (coverage * effective as f64).round() as usize,
+        let (hits, effective) = match clusters {
+            None => (count, rows.len()),
+            Some(clusters) => {
+                let clusters: Vec<usize> = rows.iter().map(|&row| clusters[row]).collect();
+                let effective = effective_rows(&of_rows, &clusters)?;
+                ((coverage * effective as f64).round() as usize, effective)
+            }
         };
         let p_value = binomial::lower_tail(hits, effective, level);
         Ok(GroupCoverage {
@@ -314,14 +294,22 @@ mod tests {
 
     #[test]
     fn lengths_and_empty_groups_are_checked() {
-        assert!(coverage_by_group(&[], &[], 0.9).unwrap_err().is_data());
-        assert!(coverage_by_group(&[0], &[], 0.9).unwrap_err().is_data());
         assert!(
-            coverage_by_group(&[0], &[true], 1.0)
+            coverage_by_group(&[], &[], 0.9, None)
+                .unwrap_err()
+                .is_data()
+        );
+        assert!(
+            coverage_by_group(&[0], &[], 0.9, None)
+                .unwrap_err()
+                .is_data()
+        );
+        assert!(
+            coverage_by_group(&[0], &[true], 1.0, None)
                 .unwrap_err()
                 .is_config()
         );
-        let found = coverage_by_group(&[3, 1, 3], &[true, false, true], 0.5).unwrap();
+        let found = coverage_by_group(&[3, 1, 3], &[true, false, true], 0.5, None).unwrap();
         let numbers: Vec<(usize, usize)> = found.iter().map(|g| (g.group, g.rows)).collect();
         assert_eq!(numbers, [(1, 1), (3, 2)]);
         assert_eq!((found[0].p_value, found[1].p_value), (0.5, 1.0));

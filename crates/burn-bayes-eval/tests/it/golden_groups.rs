@@ -63,7 +63,7 @@ fn conformal_sets_and_coverage_by_group() {
         .sets(&new)
         .unwrap();
     let covered = together.covered(new_labels).unwrap();
-    let found = coverage_by_group(&together.sizes(), &covered, level).unwrap();
+    let found = coverage_by_group(&together.sizes(), &covered, level, None).unwrap();
     let smallest = found.iter().map(|group| group.coverage).fold(1.0, f64::min);
     assert_close(smallest, golden.size_stratified_coverage, rounding(1, 1.0));
     assert_eq!(found.len(), golden.p_values.len());

@@ -62,7 +62,7 @@ fn calibration_errors_without_fixed_bins() {
     assert_close(smooth, golden.smooth, 1e-4 * golden.smooth);
     assert_close(smooth, golden.smooth_of_relplot, 1.0 / 1024.0);
 
-    let groups = subgroup_calibration(&labelled, &golden.groups).unwrap();
+    let groups = subgroup_calibration(&labelled, &golden.groups, None).unwrap();
     let found: Vec<f64> = groups.iter().map(|group| group.p_value).collect();
     // A Fourier transform of all rows.
     assert_all_within(&found, &golden.subgroup_p_values, rounding(rows, 1.0));

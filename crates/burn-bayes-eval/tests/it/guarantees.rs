@@ -367,7 +367,7 @@ fn limits_and_p_values_of_coverage_hold_with_their_confidence() {
     let all = uniforms(groups.len() * CALIBRATIONS, 9);
     for part in all.chunks(groups.len()) {
         let covered: Vec<bool> = part.iter().map(|number| *number < 0.9).collect();
-        let found = coverage_by_group(&groups, &covered, 0.9).unwrap();
+        let found = coverage_by_group(&groups, &covered, 0.9, None).unwrap();
         for (limits, group) in limits.iter_mut().zip(&found) {
             let interval = group.interval;
             *limits += usize::from(interval.lower <= 0.9 && 0.9 <= interval.upper);

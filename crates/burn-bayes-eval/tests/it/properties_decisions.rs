@@ -26,7 +26,7 @@ proptest! {
         prop_assert!(sets.coverage(&case.labels).unwrap() >= level - ROUNDING);
         if let Ok(by_class) = ConformalByClass::calibrate(&labelled, level, SetScore::Raps(penalty)) {
             let covered = by_class.sets(&average).unwrap().covered(&case.labels).unwrap();
-            for class in coverage_by_group(&case.labels, &covered, level).unwrap() {
+            for class in coverage_by_group(&case.labels, &covered, level, None).unwrap() {
                 prop_assert!(class.coverage >= level - ROUNDING);
                 prop_assert!(class.interval.lower <= class.coverage);
                 prop_assert!(class.coverage <= class.interval.upper);

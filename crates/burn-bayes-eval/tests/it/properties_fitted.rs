@@ -51,7 +51,7 @@ proptest! {
             prop_assert!((found - again).abs() <= ROUNDING);
         }
         let groups: Vec<usize> = case.uncertainty.iter().map(|&u| u as usize).collect();
-        for group in subgroup_calibration(&one, &groups).unwrap() {
+        for group in subgroup_calibration(&one, &groups, None).unwrap() {
             prop_assert!((0.0..=1.0).contains(&group.p_value));
             prop_assert!(group.p_value <= group.adjusted_p_value && group.adjusted_p_value <= 1.0);
         }

@@ -134,7 +134,7 @@ proptest! {
             })
             .unwrap();
         let covered = intervals.covered(&targets).unwrap();
-        for group in coverage_by_group(&groups, &covered, level).unwrap() {
+        for group in coverage_by_group(&groups, &covered, level, None).unwrap() {
             prop_assert!(group.coverage >= level - ROUNDING);
         }
     }

@@ -117,6 +117,11 @@ impl HostInputs {
 }
 
 impl CompiledRecording {
+    /// The number of numbers that an evaluation of so many rows computes.
+    pub(crate) fn numbers(&self, examples: usize) -> usize {
+        self.program.numbers(examples)
+    }
+
     /// The number of multiplications in the products of an evaluation of so many rows.
     pub(crate) fn multiplications(&self, examples: usize) -> u64 {
         self.program.multiplications(examples)

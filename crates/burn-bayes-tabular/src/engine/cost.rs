@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 
+use super::likelihood::has_noise_precision;
 use super::method::{MethodConfig, rank};
 use super::noise::relative_length;
 use super::{EpochRecord, Observer, TrainedModel, fit, in_effect};
@@ -78,10 +79,11 @@ pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEs
             ..settings.clone()
         },
         // Without trainings before the fit.
-        false => FitSettings {
+        false if has_noise_precision(settings, training_set.target()) => FitSettings {
             noise_precision: NoisePrecision::Given(1.0),
             ..settings.clone()
         },
+        false => settings.clone(),
     };
     let mut watch = Watch::default();
     let start = Instant::now();

@@ -86,6 +86,11 @@ pub(crate) fn is_simple(settings: &FitSettings, target: &Target) -> bool {
     }
 }
 
+/// Whether the targets are numbers with one variance each that is no weight.
+pub(super) fn has_noise_precision(settings: &FitSettings, target: &Target) -> bool {
+    target.scales().is_some() && is_simple(settings, target)
+}
+
 /// The likelihoods among which held-out rows may choose: none if one is given, and for classes, whose order is known or not.
 /// Other methods than chains have settings that were tuned for one of them.
 pub(crate) fn likelihoods(settings: &FitSettings, target: &Target) -> Vec<LikelihoodName> {
@@ -104,9 +109,26 @@ pub(crate) fn likelihoods(settings: &FitSettings, target: &Target) -> Vec<Likeli
     LikelihoodName::ALL.iter().copied().filter(suits).collect()
 }
 
-/// Fails if the likelihood is one of other targets.
+/// Fails if the likelihood is one of other targets, or has not the noise that is given.
 pub(super) fn check(settings: &FitSettings, target: &Target) -> Result<()> {
     let name = likelihood_name(settings, target);
+    check_name(name, settings, target)?;
+    let is_given = matches!(settings.noise_precision, NoisePrecision::Given(_));
+    if !is_given || has_noise_precision(settings, target) {
+        return Ok(());
+    }
+    let problem = match target.scales() {
+        Some(_) => format!(
+            "is one number, but {name} has a noise of every row; leave it out, or use `--likelihood gaussian`"
+        ),
+        None => {
+            format!("is that of numbers with Gaussian noise, which {name} has not; leave it out")
+        }
+    };
+    Err(refused("noise_precision", problem))
+}
+
+fn check_name(name: LikelihoodName, settings: &FitSettings, target: &Target) -> Result<()> {
     let problem = match (target, name) {
         (Target::Real(_), LikelihoodName::Mixture) if settings.method == Method::Laplace => {
             "has no curvature in closed form, which laplace needs; use heteroscedastic, or another method"
@@ -487,6 +509,26 @@ mod tests {
                 assert!((0.24..0.42).contains(&deviation), "{input}: {deviation}");
             }
         }
+    }
+
+    #[test]
+    fn a_noise_that_no_row_has_is_refused() {
+        let checked = |likelihood: Option<LikelihoodName>, target: Target| {
+            let settings = FitSettings {
+                likelihood,
+                noise_precision: NoisePrecision::Given(4.0),
+                ..FitSettings::default()
+            };
+            check(&settings, &target).map_err(|error| error.to_string())
+        };
+        let number = || Target::Real(ColumnScale::KEPT);
+        assert_eq!(checked(None, number()), Ok(()));
+        assert_eq!(checked(Some(LikelihoodName::Gaussian), number()), Ok(()));
+        let of_rows = checked(Some(LikelihoodName::Heteroscedastic), number()).unwrap_err();
+        assert!(of_rows.contains("a noise of every row"), "{of_rows}");
+        let classes = Target::Classes(["a", "b"].map(String::from).to_vec());
+        let of_classes = checked(None, classes).unwrap_err();
+        assert!(of_classes.contains("categorical has not"), "{of_classes}");
     }
 
     #[test]

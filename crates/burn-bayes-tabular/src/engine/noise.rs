@@ -16,7 +16,7 @@ use burn_bayes::eval::{
 };
 
 use super::TrainedModel;
-use super::likelihood::is_simple;
+use super::likelihood::{has_noise_precision, is_simple};
 use crate::error::Result;
 use crate::random::shuffled;
 use crate::rows::{TrainingSet, held_out_rows};
@@ -118,8 +118,7 @@ impl LearnedNoise {
     /// fifth.
     pub(super) fn splits(training_set: &TrainingSet, settings: &FitSettings) -> Result<Vec<Self>> {
         let target = training_set.target();
-        let is_learned = target.scales().is_some()
-            && is_simple(settings, target)
+        let is_learned = has_noise_precision(settings, target)
             && settings.noise_precision == NoisePrecision::LEARNED;
         if !is_learned {
             return Ok(Vec::new());

@@ -198,7 +198,7 @@ impl Chains<'_, '_> {
                 step: self.sampling.step(),
                 loss_sum: 0.0,
                 rows: 0,
-                in_best_epoch: None,
+                losses: None,
                 model: self.sampling.checkpoint()?,
                 optimizer: Vec::new(),
             },

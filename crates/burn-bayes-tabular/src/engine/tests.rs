@@ -43,6 +43,14 @@ fn settings(method: Method) -> FitSettings {
     }
 }
 
+/// Classes have no noise.
+fn of_classes(method: Method) -> FitSettings {
+    FitSettings {
+        noise_precision: NoisePrecision::LEARNED,
+        ..settings(method)
+    }
+}
+
 fn probabilities(model: &TrainedModel, data: &Dataset) -> Vec<f64> {
     match model.predict(data.features(), 20).unwrap() {
         Predictions::Classes(predictions) => predictions.values,
@@ -69,7 +77,7 @@ fn every_method_learns_classes() {
     let (_, training_set) = moons(1);
     let (test, _) = moons(2);
     for method in Method::general() {
-        let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
+        let model = fit(&training_set, &of_classes(method), &mut Unobserved).unwrap();
         let accuracy = accuracy(&probabilities(&model, &test), &test);
         // A linear classifier has a lower accuracy.
         assert!(accuracy > 0.8, "{method}: {accuracy}");
@@ -134,7 +142,7 @@ fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
 fn a_fit_among_others_is_the_fit_alone() {
     let run = |method: Method| {
         let (data, training_set) = moons(1);
-        let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
+        let model = fit(&training_set, &of_classes(method), &mut Unobserved).unwrap();
         probabilities(&model, &data)
     };
     let methods = [Method::Vifa, Method::Slang, Method::Map, Method::Vifa];
@@ -198,7 +206,7 @@ fn an_interrupted_fit_ends_as_an_uninterrupted_one() {
         let settings = FitSettings {
             epochs: Some(4),
             checkpoint_every: 0,
-            ..settings(method)
+            ..of_classes(method)
         };
         let mut whole = Interruption::after(usize::MAX);
         let expected = fit(&training_set, &settings, &mut whole).unwrap();
@@ -413,7 +421,7 @@ fn who_keeps_no_checkpoints_is_given_none() {
     let (_, training_set) = moons(1);
     let settings = FitSettings {
         checkpoint_every: 1,
-        ..settings(Method::Vifa)
+        ..of_classes(Method::Vifa)
     };
     let failure = fit(&training_set, &settings, &mut Forgetful(0)).unwrap_err();
     assert!(matches!(
@@ -439,7 +447,7 @@ fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
     for method in Method::general() {
         let settings = FitSettings {
             epochs: Some(8),
-            ..settings(method)
+            ..of_classes(method)
         };
         let mut onlooker = Onlooker(data.clone(), Vec::new());
         let watched = fit(&training_set, &settings, &mut onlooker).unwrap();
@@ -481,7 +489,7 @@ fn a_decay_that_makes_swag_narrow_is_warned_of() {
     let deviations = |decay: Option<f64>| {
         let settings = FitSettings {
             decay,
-            ..settings(Method::Swag)
+            ..of_classes(Method::Swag)
         };
         let mut observer = Warned(Vec::new());
         let model = fit(&training_set, &settings, &mut observer).unwrap();
@@ -517,8 +525,8 @@ fn an_observer_ends_a_fit_early() {
         }
     }
     let (data, training_set) = moons(1);
-    let ended = fit(&training_set, &settings(Method::Vifa), &mut Third).unwrap();
-    let whole = fit(&training_set, &settings(Method::Vifa), &mut Unobserved).unwrap();
+    let ended = fit(&training_set, &of_classes(Method::Vifa), &mut Third).unwrap();
+    let whole = fit(&training_set, &of_classes(Method::Vifa), &mut Unobserved).unwrap();
     assert_ne!(probabilities(&ended, &data), probabilities(&whole, &data));
 }
 
@@ -552,7 +560,7 @@ fn a_prior_over_biases_has_no_effect_without_biases() {
                 epochs: Some(2),
                 no_intercept: true,
                 bias_prior_precision,
-                ..settings(method)
+                ..of_classes(method)
             };
             let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
             probabilities(&model, &data)

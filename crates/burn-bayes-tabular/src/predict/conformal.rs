@@ -20,12 +20,11 @@ use burn_bayes::eval::{
     Bounded, ConformalByClass, EvalError, Mondrian, PredictionIntervals, PredictionSets,
 };
 
-use super::known::{
-    Known, Rule, equal, halved, pick, rows_needed, shared, shortest_half_life, window,
-};
+use super::known::{Known, Rule, equal, halved, rows_needed, shared, shortest_half_life, window};
 use super::{ClassPredictions, Moments};
 use crate::error::{Result, TabularError};
 use crate::groups::{CellGroups, GroupRule, shown};
+use crate::order::selected;
 use crate::rows::{Target, Units};
 use crate::settings::{choices, refused};
 use crate::text::{number, tick};
@@ -339,7 +338,7 @@ impl Conformal {
                 let members: Vec<usize> = (0..rows).filter(|&row| of_rows[row].is_some()).collect();
                 let of_members: Vec<usize> = of_rows.iter().flatten().copied().collect();
                 let rule = |chosen: &[usize]| {
-                    known.rule(&pick(&members, chosen), &equal(chosen.len()), request)
+                    known.rule(&selected(&members, chosen), &equal(chosen.len()), request)
                 };
                 let rules = Mondrian::calibrate(&of_members, rule).map_err(damaged)?;
                 for (group, name) in groups.names.iter().enumerate() {
@@ -561,7 +560,7 @@ impl Conformal {
             Rules::ByGroup(_, rules) => {
                 let of_rows = |rule: &Rule, rows: &[usize]| match rule {
                     Rule::Intervals(rule) => {
-                        rule.intervals(&pick(&moments.mean, rows), &pick(&deviations, rows))
+                        rule.intervals(&selected(&moments.mean, rows), &selected(&deviations, rows))
                     }
                     _ => unreachable!("the rules of numbers make intervals"),
                 };

@@ -14,6 +14,7 @@ use super::selection::{of_score, of_tolerance};
 use super::{ClassPredictions, EPISTEMIC, Moments, Uncertainty};
 use crate::error::Result;
 use crate::groups::{CellGroups, GroupRule};
+use crate::order::selected;
 use crate::rows::Target;
 
 const CALIBRATIONS: usize = 10_000;
@@ -387,7 +388,7 @@ fn sets_cover_at_the_level_although_rows_are_held_out_by_class() {
         let Ok(parts) = stratified_partition(labels, &[0.8, 0.2], seed as u64) else {
             continue;
         };
-        let held_out: Vec<usize> = parts[1].iter().map(|&row| labels[row]).collect();
+        let held_out = selected(labels, &parts[1]);
         let known = known_classes(&probabilities, &held_out);
         let conformal = calibrated(&known, None, level, None, None).unwrap();
         promise.count(has_class(&conformal, &probabilities, *new));

@@ -15,6 +15,7 @@ use super::held_out::HeldOutTable;
 use super::table::DEVIATIONS;
 use super::{MEAN, Predictions, TARGET, column_name, mismatched, probability_column};
 use crate::error::Result;
+use crate::order::selected;
 use crate::rows::{Target, Units, columns_of};
 
 /// The penalty of RAPS: on every class beyond the most probable one.
@@ -200,7 +201,7 @@ impl Known {
         let level = request.level;
         match self {
             Self::Classes(probabilities, truths) => {
-                let (table, truths) = (probabilities.select(rows)?, pick(truths, rows));
+                let (table, truths) = (probabilities.select(rows)?, selected(truths, rows));
                 let labelled = LabelledProbabilities::new(&table, &truths)?;
                 Ok(match request.set_method.unwrap_or(SetMethod::Lac) {
                     SetMethod::Lac => {
@@ -215,7 +216,8 @@ impl Known {
                 })
             }
             Self::Numbers(columns) => {
-                let [mean, deviation, truth] = columns.each_ref().map(|column| pick(column, rows));
+                let [mean, deviation, truth] =
+                    columns.each_ref().map(|column| selected(column, rows));
                 ConformalNormalisedResidual::calibrate_weighted(
                     &mean, &deviation, &truth, weights, level,
                 )
@@ -336,11 +338,6 @@ pub(super) fn shortest_half_life(rows: usize, weight: f64) -> Option<f64> {
 
 /// With a longer one, weights hardly differ from 1.
 const LONGEST_HALF_LIFE: f64 = 1e12;
-
-/// The values of these rows.
-pub(super) fn pick<T: Clone>(values: &[T], rows: &[usize]) -> Vec<T> {
-    rows.iter().map(|&row| values[row].clone()).collect()
-}
 
 /// The smallest n with ⌈(n + 1)·level⌉ ≤ n.
 pub(super) fn rows_needed(level: f64) -> usize {

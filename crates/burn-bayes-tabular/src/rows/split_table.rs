@@ -11,6 +11,7 @@ use burn_bayes_data::{
 
 use super::{repeated, usable_rows};
 use crate::error::{Result, TabularError};
+use crate::order::selected;
 use crate::settings::{DataSettings, MissingName, refused};
 
 /// The rows of a file, split but not yet prepared.
@@ -95,7 +96,7 @@ impl SplitTable {
             (Order::Random, Task::Classification) => {
                 let target = self.table.column(&settings.targets()?[0])?;
                 let groups = target.groups();
-                let groups: Vec<usize> = self.train.iter().map(|&row| groups[row]).collect();
+                let groups = selected(&groups, &self.train);
                 // First without classes, so that an invalid number of folds is not blamed on a class.
                 folds.splits(groups.len())?;
                 let path = settings.path()?;
@@ -148,11 +149,6 @@ impl Order {
             }
         }
     }
-}
-
-/// The values of these rows.
-pub(super) fn selected<T: Copy>(values: &[T], rows: &[usize]) -> Vec<T> {
-    rows.iter().map(|&row| values[row]).collect()
 }
 
 /// Those of these rows in which no target is missing.
@@ -257,7 +253,7 @@ fn dealt(
             let target = table.column(&settings.targets()?[0])?;
             refuse_rare_classes(target, rows, settings)?;
             let groups = target.groups();
-            let groups: Vec<usize> = rows.iter().map(|&row| groups[row]).collect();
+            let groups = selected(&groups, rows);
             stratified_partition(&groups, &shares, seed).map_err(|_| {
                 let (rarest, share) = (rarest_class(path, target, rows), settings.validation);
                 unfit(format!(

@@ -2,8 +2,10 @@
 
 use burn_bayes_data::Table;
 
-use super::split_table::{Order, selected};
+use super::split_table::Order;
 use crate::error::Result;
+use crate::groups;
+use crate::order::selected;
 use crate::settings::DataSettings;
 
 /// Of fewer independent rows a standard error is a guess.
@@ -84,6 +86,11 @@ impl Units {
         self.count == self.of_rows.len()
     }
 
+    /// The unit of each row, if not every row is for itself.
+    pub(crate) fn clusters(&self) -> Option<&[usize]> {
+        (!self.are_rows()).then_some(&self.of_rows[..])
+    }
+
     /// Whether there are enough for a standard error: five rows, or ten groups or periods.
     pub(crate) fn are_enough(&self) -> bool {
         let fewest = match self.are_rows() {
@@ -101,11 +108,7 @@ impl Units {
 
     /// The rows of each unit.
     pub(crate) fn members(&self) -> Vec<Vec<usize>> {
-        let mut members = vec![Vec::new(); self.count];
-        for (row, &unit) in self.of_rows.iter().enumerate() {
-            members[unit].push(row);
-        }
-        members
+        groups::members(&self.of_rows, self.count)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The checkpoint file: a line with the checksum of the rest, a line of JSON, the record of the model,
 //! the record of the optimiser, and the posterior's mean before the last quarter of the epochs (if it has begun). A single file can be replaced atomically.
 
-use burn_bayes::train;
+use burn_bayes::train::{self, EpochLosses};
 use burn_bayes_data::OneOrSeveral;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ struct Header {
     epochs: usize,
     loss_sum: f32,
     loss_rows: u64,
-    loss_in_best_epoch: Option<f64>,
+    epoch_losses: Option<EpochLosses>,
     noise_precision: OneOrSeveral<f64>,
     learned_prior: Option<Vec<f64>>,
     /// Size of the record of the model in bytes.
@@ -53,7 +53,7 @@ impl RunFolder {
             epochs: checkpoint.epochs,
             loss_sum: checkpoint.state.loss_sum,
             loss_rows: checkpoint.state.rows,
-            loss_in_best_epoch: checkpoint.state.in_best_epoch,
+            epoch_losses: checkpoint.state.losses,
             noise_precision: checkpoint.precisions.noise.clone().into(),
             learned_prior: checkpoint.precisions.prior.clone(),
             model: checkpoint.state.model.len(),
@@ -144,7 +144,7 @@ fn parsed(bytes: &[u8]) -> Option<(Header, Checkpoint)> {
             step: header.step,
             loss_sum: header.loss_sum,
             rows: header.loss_rows,
-            in_best_epoch: header.loss_in_best_epoch,
+            losses: header.epoch_losses,
             model: model.to_vec(),
             optimizer: optimizer.to_vec(),
         },

@@ -5,8 +5,7 @@
 //! 0.05 says that at least one group is badly calibrated, with a risk of 5 % that none is.
 
 use burn_bayes::eval::{
-    ClusteredMean, LabelledProbabilities, ReliabilityDiagram, brier, clustered_coverage_by_group,
-    holm, max_probability, rmse, subgroup_calibration, zero_one_losses,
+    LabelledProbabilities, ReliabilityDiagram, brier, coverage_by_group, rmse, subgroup_calibration,
 };
 use burn_bayes_data::Targets;
 use serde::Serialize;
@@ -14,6 +13,7 @@ use serde::Serialize;
 use super::classification::BINS;
 use crate::error::Result;
 use crate::groups::Groups;
+use crate::order::selected;
 use crate::predict::{ClassPredictions, NumberMixture, Predictions, mismatched};
 use crate::rows::{Units, columns_of};
 use crate::scores::{Summary, row_costs};
@@ -148,7 +148,7 @@ impl ScoresByGroup {
         };
         let groups = all.names.iter().zip(&rows).zip(of_task);
         let groups = groups.map(|((name, rows), of_task)| {
-            let costs: Vec<f64> = rows.iter().map(|&row| costs[row]).collect();
+            let costs = selected(&costs, rows);
             let summary = Summary::of_rows(&costs, &units.select(rows));
             GroupScores {
                 group: name.clone(),
@@ -179,24 +179,10 @@ fn of_classes(
     let average = draws.average();
     let all = LabelledProbabilities::new(&average, labels)?;
     let rows = groups.members();
-    let mut calibration = subgroup_calibration(&all, &groups.of_rows)?;
-    if !units.are_rows() {
-        let hits = zero_one_losses(&all).into_iter().map(|loss| 1.0 - loss);
-        let gaps = hits.zip(max_probability(&average));
-        let gaps: Vec<f64> = gaps.map(|(hit, confidence)| hit - confidence).collect();
-        for (group, rows) in calibration.iter_mut().zip(&rows) {
-            let of_group: Vec<f64> = rows.iter().map(|&row| gaps[row]).collect();
-            let found = ClusteredMean::of(&of_group, units.select(rows).of_rows())?;
-            group.p_value = found.p_value(0.0).unwrap_or(1.0);
-        }
-        let p_values: Vec<f64> = calibration.iter().map(|group| group.p_value).collect();
-        for (group, adjusted) in calibration.iter_mut().zip(holm(&p_values)?) {
-            group.adjusted_p_value = adjusted;
-        }
-    }
+    let calibration = subgroup_calibration(&all, &groups.of_rows, units.clusters())?;
     let scored = calibration.iter().zip(&rows).map(|(group, rows)| {
         let table = average.select(rows)?;
-        let labels: Vec<usize> = rows.iter().map(|&row| labels[row]).collect();
+        let labels = selected(labels, rows);
         let labelled = LabelledProbabilities::new(&table, &labels)?;
         // Equal widths need no more rows than bins; the bins without rows are left out.
         let diagram = ReliabilityDiagram::equal_width(&labelled, BINS)?;
@@ -229,19 +215,18 @@ fn of_numbers(
     }
     let [_, most] = GROUP_LEVELS;
     let rows = groups.members();
-    let tested = clustered_coverage_by_group(&groups.of_rows, &hits[1], most, units.of_rows())?;
+    let tested = coverage_by_group(&groups.of_rows, &hits[1], most, units.clusters())?;
     let scored = tested.iter().zip(&rows).map(|(group, rows)| {
-        let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
         let count = rows.len() as f64;
         let intervals = GROUP_LEVELS.iter().zip(&hits).zip(&widths);
         let intervals = intervals.map(|((&level, hits), widths)| GroupCoverage {
             level,
             coverage: rows.iter().filter(|&&row| hits[row]).count() as f64 / count,
-            mean_width: pick(widths).iter().sum::<f64>() / count,
+            mean_width: selected(widths, rows).iter().sum::<f64>() / count,
         });
         Ok(OfTask {
             scores: GroupTaskScores::Regression {
-                rmse: rmse(&pick(&means), &pick(targets))?,
+                rmse: rmse(&selected(&means, rows), &selected(targets, rows))?,
                 intervals: intervals.collect(),
             },
             p_value: group.p_value,
@@ -282,8 +267,7 @@ mod tests {
             ))
         };
         let all: Vec<usize> = (0..40).collect();
-        let targets =
-            |rows: &[usize]| Targets::Classes(rows.iter().map(|&row| labels[row]).collect());
+        let targets = |rows: &[usize]| Targets::Classes(selected(&labels, rows));
         let found = ScoresByGroup::of(
             &named(["most", "few"], groups.clone()),
             &predictions(&all),

@@ -23,6 +23,7 @@ use super::Verdict;
 use super::score::mean;
 use crate::error::Result;
 use crate::groups::{OTHERS, shown};
+use crate::order::selected;
 use crate::predict::{Predictions, mismatched};
 use crate::relevance::{by_relevance, groups};
 use crate::rows::{RowInputs, Units, columns_of};
@@ -235,27 +236,31 @@ impl Residuals {
     fn test(&self, rows: &[usize], units: &Units) -> Result<Found> {
         match self {
             Self::Numbers(columns) => {
-                let mean = |values: &Vec<f64>| mean_of(&pick(values, rows), 1.0, units);
-                let means = columns.iter().map(mean).collect::<Result<Vec<_>>>()?;
-                let squares = means
-                    .iter()
-                    .map(|found| found.mean * found.mean)
-                    .sum::<f64>();
-                let p_value = match units.are_rows() {
-                    true if squares <= 2.0 * NEGLIGIBLE => 1.0,
-                    true => chi_squared(rows.len() as f64 * squares),
-                    false => {
-                        let each = means.iter().map(|found| p_value(found, 1.0));
-                        COMPONENTS as f64 * each.fold(1.0, f64::at_most)
+                let columns = columns.each_ref().map(|values| selected(values, rows));
+                let means = columns.each_ref().map(|values| mean(values));
+                let p_value = match units.clusters() {
+                    None => {
+                        let squares = means.iter().map(|mean| mean * mean).sum::<f64>();
+                        match is_negligible(squares.sqrt(), 1.0) {
+                            true => 1.0,
+                            false => chi_squared(rows.len() as f64 * squares),
+                        }
+                    }
+                    Some(clusters) => {
+                        let each = columns
+                            .iter()
+                            .map(|values| clustered_p_value(values, clusters));
+                        let each = each.collect::<Result<Vec<_>>>()?;
+                        COMPONENTS as f64 * each.into_iter().fold(1.0, f64::at_most)
                     }
                 };
-                let size = |place: &usize| means[*place].mean.abs();
+                let size = |place: &usize| means[*place].abs();
                 let largest =
                     (0..COMPONENTS).max_by(|one, other| size(one).total_cmp(&size(other)));
                 let largest = largest.unwrap_or_default();
                 Ok(Found {
                     p_value: p_value.at_most(1.0),
-                    difference: match (largest, means[largest].mean > 0.0) {
+                    difference: match (largest, means[largest] > 0.0) {
                         (0, true) => Difference::TooLow,
                         (0, false) => Difference::TooHigh,
                         (1, true) => Difference::TooNarrow,
@@ -265,27 +270,18 @@ impl Residuals {
                 })
             }
             Self::Classes(average, labels) => {
-                let (table, labels) = (average.select(rows)?, pick(labels, rows));
-                let confidences = max_probability(&table);
-                let outcomes = table.predicted_classes().into_iter().zip(&labels);
-                let hits = outcomes.map(|(class, label)| f64::from(u8::from(class == *label)));
-                let gaps = hits
-                    .zip(&confidences)
-                    .map(|(hit, confidence)| hit - confidence);
-                let variances = confidences.iter().map(|p| p * (1.0 - p));
+                let (table, labels) = (average.select(rows)?, selected(labels, rows));
+                let labelled = LabelledProbabilities::new(&table, &labels)?;
+                let all = vec![0; rows.len()];
+                let all = subgroup_calibration(&labelled, &all, units.clusters())?[0];
+                let variances = max_probability(&table).into_iter().map(|p| p * (1.0 - p));
                 let variance = variances.sum::<f64>() / rows.len() as f64;
-                let mean = mean_of(&gaps.collect::<Vec<_>>(), variance, units)?;
-                let p_value = match (units.are_rows(), p_value(&mean, variance)) {
-                    // Sums of few events are far from normal.
-                    (true, p_value) if p_value < 1.0 => {
-                        let labelled = LabelledProbabilities::new(&table, &labels)?;
-                        subgroup_calibration(&labelled, &vec![0; rows.len()])?[0].p_value
-                    }
-                    (_, p_value) => p_value,
-                };
                 Ok(Found {
-                    p_value,
-                    difference: match mean.mean > 0.0 {
+                    p_value: match is_negligible(all.gap(), variance) {
+                        true => 1.0,
+                        false => all.p_value,
+                    },
+                    difference: match all.gap() > 0.0 {
                         true => Difference::Underconfident,
                         false => Difference::Overconfident,
                     },
@@ -309,29 +305,18 @@ impl Found {
     }
 }
 
-/// The mean of values that have this variance under the hypothesis.
-fn mean_of(values: &[f64], variance: f64, units: &Units) -> Result<ClusteredMean> {
-    let least = (variance / values.len() as f64).sqrt();
-    if units.are_rows() {
-        return Ok(ClusteredMean {
-            mean: mean(values),
-            standard_error: Some(least),
-            clusters: values.len(),
-        });
-    }
-    let found = ClusteredMean::of(values, units.of_rows())?;
-    Ok(ClusteredMean {
-        // The rows of a group say no more than as many others.
-        standard_error: found.standard_error.map(|error| error.at_least(least)),
-        ..found
-    })
+/// The p-value of the hypothesis that the mean of a polynomial over clusters of rows is 0; 1 if the difference is negligible.
+fn clustered_p_value(values: &[f64], clusters: &[usize]) -> Result<f64> {
+    let found = ClusteredMean::of(values, clusters)?.with_variance(1.0, values.len());
+    let p_value = found
+        .p_value(0.0)
+        .filter(|_| !is_negligible(found.mean, 1.0));
+    Ok(p_value.unwrap_or(1.0))
 }
 
-/// The p-value of the hypothesis that a mean is 0, for values of this variance; 1 if the difference is negligible.
-fn p_value(found: &ClusteredMean, variance: f64) -> f64 {
-    let is_negligible = found.mean * found.mean <= 2.0 * NEGLIGIBLE * variance;
-    let p_value = found.p_value(0.0).filter(|_| !is_negligible);
-    p_value.unwrap_or(1.0)
+/// Whether a mean that should be 0, of values of this variance, costs nothing that matters.
+fn is_negligible(mean: f64, variance: f64) -> bool {
+    mean * mean <= 2.0 * NEGLIGIBLE * variance
 }
 
 /// The probability of a larger sum of four squared standard normal numbers.
@@ -412,10 +397,6 @@ fn by_input(
             difference: found.significant(),
         }
     }))
-}
-
-fn pick<T: Copy>(values: &[T], rows: &[usize]) -> Vec<T> {
-    rows.iter().map(|&row| values[row]).collect()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::member_disagreement::MemberScores;
 use super::selective::KEPT_FRACTIONS;
 use super::spec::{F1, Lines, ScoreLine, scores};
 use crate::error::Result;
+use crate::order::selected;
 use crate::predict::{ClassPredictions, Uncertainty, members};
 use crate::scores::{Interval, Intervals, Score, SelectiveScores};
 
@@ -232,8 +233,8 @@ impl Decisions<'_> {
 
     fn score(&self, of: impl Fn(&ConfusionMatrix) -> Option<f64>) -> Score {
         let scored = |rows: &[usize]| {
-            let pick = |from: &[usize]| rows.iter().map(|&row| from[row]).collect::<Vec<_>>();
-            let (predicted, labels) = (pick(&self.predicted), pick(self.labels));
+            let (predicted, labels) =
+                (selected(&self.predicted, rows), selected(self.labels, rows));
             of(&ConfusionMatrix::new(&predicted, &labels, self.classes).ok()?)
         };
         let rows = self.labels.len();

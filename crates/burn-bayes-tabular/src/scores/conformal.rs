@@ -4,7 +4,7 @@
 //! the sets, or by quartiles of the width of the intervals, and by the groups of columns. The p-values of the
 //! hypothesis that a part is covered at the level are corrected for the number of parts.
 
-use burn_bayes::eval::{GroupCoverage as Covered, clustered_coverage_by_group};
+use burn_bayes::eval::{GroupCoverage as Covered, coverage_by_group};
 use burn_bayes_data::Targets;
 use serde::Serialize;
 
@@ -137,8 +137,7 @@ impl ConformalScores {
         }
         let level = conformal.level();
         let coverage = |groups: &Groups| -> Result<_> {
-            let found =
-                clustered_coverage_by_group(&groups.of_rows, &hits, level, units.of_rows())?;
+            let found = coverage_by_group(&groups.of_rows, &hits, level, units.clusters())?;
             let part = |found: &Covered| PartCoverage {
                 part: groups.names[found.group].clone(),
                 rows: found.rows,
@@ -157,7 +156,7 @@ impl ConformalScores {
         let parts = distinct(&parts, |part| *part).into_iter().cloned();
         let is_classification = matches!(predictions, Predictions::Classes(_));
         let one = vec![0; hits.len()];
-        let all = clustered_coverage_by_group(&one, &hits, level, units.of_rows())?;
+        let all = coverage_by_group(&one, &hits, level, units.clusters())?;
         Ok(Self {
             target: None,
             level,

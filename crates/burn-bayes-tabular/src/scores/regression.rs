@@ -13,6 +13,7 @@ use super::score::mean;
 use super::selective::KEPT_FRACTIONS;
 use super::spec::{Lines, ScoreLine, scores};
 use crate::error::Result;
+use crate::order::selected;
 use crate::predict::{EPISTEMIC, RealPredictions, members};
 use crate::scores::{Intervals, Score, SelectiveScores};
 use crate::text::percent;
@@ -223,9 +224,14 @@ fn sparsification(
     intervals: Intervals<'_>,
 ) -> Score {
     let area = |rows: &[usize]| {
-        let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
-        let kind = SparsificationError::RootMeanSquare;
-        ause(&pick(deviations), &pick(means), &pick(targets), kind)
+        let [deviations, means, targets] =
+            [deviations, means, targets].map(|values| selected(values, rows));
+        ause(
+            &deviations,
+            &means,
+            &targets,
+            SparsificationError::RootMeanSquare,
+        )
     };
     let rows = targets.len();
     match area(&(0..rows).collect::<Vec<_>>()) {

@@ -4,6 +4,7 @@ use burn_bayes::eval::RiskCoverage;
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::order::selected;
 use crate::scores::{Intervals, Score};
 
 /// Kept fractions of the rows in referral tables.
@@ -38,8 +39,9 @@ impl<Row> SelectiveScores<Row> {
         let curve = RiskCoverage::new(uncertainty, losses)?;
         let area = |of: fn(&RiskCoverage) -> f64| {
             intervals.of_rows(of(&curve), losses.len(), losses.len(), |rows| {
-                let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
-                RiskCoverage::new(&pick(uncertainty), &pick(losses)).map_or(f64::NAN, |c| of(&c))
+                let curve =
+                    RiskCoverage::new(&selected(uncertainty, rows), &selected(losses, rows));
+                curve.map_or(f64::NAN, |curve| of(&curve))
             })
         };
         Ok(Self {

@@ -31,13 +31,13 @@ impl Summary {
     pub(crate) fn of_rows(values: &[f64], units: &Units) -> Option<Self> {
         let plain = Self::of(values)?;
         // The NLL of a row may be infinite, and then there is no standard error.
-        let found = ClusteredMean::of(values, units.of_rows());
-        Some(match found {
-            Ok(found) => Self {
+        let clustered = units.clusters().map(|of| ClusteredMean::of(values, of));
+        Some(match clustered {
+            Some(Ok(found)) => Self {
                 standard_error: found.standard_error,
                 ..plain
             },
-            Err(_) => plain,
+            Some(Err(_)) | None => plain,
         })
     }
 

@@ -50,7 +50,8 @@ pub enum PriorChoice {
     /// approximation of the loss holds at draws of the posterior.
     ///
     /// A classifier that fits its training rows has hardly any curvature left, so the marginal likelihood alone would
-    /// choose a prior so wide that draws from the posterior predict nothing.
+    /// choose a prior so wide that draws from the posterior predict nothing. Where the curvature of the outputs is the same everywhere, as with
+    /// Gaussian noise, only [`PostHoc::fit`] raises them, whose posterior is for draws of the network itself.
     Evidence(PriorSharing),
     /// This prior.
     Given(Prior),
@@ -58,20 +59,19 @@ pub enum PriorChoice {
 
 /// The Laplace approximation of a trained model.
 ///
-/// [`PostHoc::fit`] returns the posterior. [`gauss_newton`](Self::gauss_newton) and
+/// [`PostHoc::fit`] returns a posterior for draws of the network. [`gauss_newton`](Self::gauss_newton) and
 /// [`empirical_fisher`](Self::empirical_fisher) return a [`LaplaceFit`], which also has the log marginal likelihood
-/// and takes other priors. [`Linearized`](super::Linearized) predicts with the posterior.
+/// and takes other priors; with its posterior [`Linearized`](super::Linearized) predicts.
 ///
 /// ```
 /// use burn_bayes::laplace::{Laplace, Linearized, ModelOutputs, Structure};
-/// use burn_bayes::train::PostHoc;
 ///
 /// fn predictor<M>(trained: M, train_len: usize, batches: Vec<M::Input>) -> burn_bayes::Result<Linearized<M>>
 /// where
 ///     M: burn::module::Module + ModelOutputs<Input: burn_bayes::ExampleBatch> + 'static,
 /// {
 ///     let laplace = Laplace::new(train_len).with_structure(Structure::LowRank { rank: 20 });
-///     let posterior = laplace.fit(&trained, batches)?;
+///     let posterior = laplace.gauss_newton(&trained, batches)?.posterior()?;
 ///     Linearized::new(trained, posterior)
 /// }
 /// ```
@@ -107,7 +107,13 @@ where
         batches: impl IntoIterator<Item = M::Input>,
     ) -> Result<FactorPosterior> {
         let (fit, rows) = self.gauss_newton_with_rows(model, batches)?;
-        fit.warn_of_wide_draws(&rows, model)?;
+        let fit = match self.prior_choice {
+            PriorChoice::Given(_) => {
+                fit.warn_of_wide_draws(&rows, model)?;
+                fit
+            }
+            PriorChoice::Evidence(_) => fit.with_near_draws(&rows, model)?,
+        };
         fit.posterior()
     }
 }
@@ -166,7 +172,8 @@ impl Laplace {
                 }
             }
         })?;
-        pass.finish(self, model)
+        let is_near = likelihood.has_constant_curvature();
+        pass.finish(self, model, is_near)
     }
 
     /// Computes the empirical Fisher information of these batches, Σᵢ gᵢgᵢᵀ with the gradients of every example's
@@ -193,7 +200,7 @@ impl Laplace {
                 "is KroneckerLastLayer, which the empirical Fisher information does not have; use `gauss_newton`",
             )),
         })?;
-        Ok(pass.finish(self, model)?.0)
+        Ok(pass.finish(self, model, false)?.0)
     }
 }
 
@@ -279,10 +286,12 @@ impl<B: ExampleBatch> Pass<B> {
         Ok(())
     }
 
+    /// The fit, and some of its rows. `is_near` says that the quadratic approximation of the linearised model is exact.
     fn finish<M: Module + ExampleLoss<Input = B>>(
         self,
         laplace: &Laplace,
         model: &M,
+        is_near: bool,
     ) -> Result<(LaplaceFit, SomeRows<B>)> {
         if self.examples == 0 {
             return Err(Error::config("batches", "have no examples"));
@@ -318,7 +327,10 @@ impl<B: ExampleBatch> Pass<B> {
             PriorChoice::Given(_) => fit,
             PriorChoice::Evidence(sharing) => {
                 let best = fit.with_optimal_prior(*sharing)?;
-                best.with_near_draws(&self.rows, model)?
+                match is_near {
+                    true => best,
+                    false => best.with_near_draws(&self.rows, model)?,
+                }
             }
         };
         Ok((fit, self.rows))

@@ -135,15 +135,23 @@ impl LaplaceFit {
     where
         M: Module + ExampleLoss<Input: ExampleBatch>,
     {
+        let mut raised = 1.0;
         for _ in 0..MOST_STEPS {
             let rise = self.rise(rows, model)?;
             if !rise.is_above(LARGEST_RATIO) {
+                if raised > 1.0 {
+                    log::info!(
+                        "the prior precisions of the Laplace approximation are {raised} times those of the evidence, so that \
+                         draws of the weights lose no more than the quadratic approximation says"
+                    );
+                }
                 return Ok(self);
             }
             let factor = match rise.is_above(WIDE_RATIO) {
                 true => LARGE_FACTOR,
                 false => FACTOR,
             };
+            raised *= factor;
             let segments = self.prior.segments().iter();
             let segments = segments.map(|&(len, precision)| (len, factor * precision));
             self.prior = PriorPrecisions::from_segments(segments.collect());

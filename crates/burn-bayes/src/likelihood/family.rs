@@ -230,6 +230,11 @@ impl Likelihood {
         }
     }
 
+    /// Whether Λ is the same at all outputs.
+    pub(crate) fn has_constant_curvature(&self) -> bool {
+        matches!(self, Self::Gaussian { .. } | Self::GaussianTargets { .. })
+    }
+
     /// The roots s_r of Λ at these outputs, `[M, outputs]` each.
     ///
     /// # Errors

@@ -210,6 +210,9 @@ impl LikelihoodMixture {
 /// nothing, or fits exactly.
 const BOUNDS: (f64, f64) = (0.5, 1e6);
 
+/// The relative rounding of targets: those that differ by less are equal.
+const ROUNDING: f64 = 1e-6;
+
 /// 1/variance of the targets, of each or of all, as the likelihood has noise precisions.
 ///
 /// # Errors
@@ -230,7 +233,9 @@ pub(crate) fn unit_precisions(likelihood: &Likelihood, targets: &Tensor<2>) -> R
         1 => vec![variances.iter().sum::<f64>() / width as f64],
         _ => variances,
     };
-    match variances.iter().all(|variance| *variance > 0.0) {
+    let largest = targets.clone().abs().max().into_scalar::<f64>();
+    let rounding = (ROUNDING * largest).powi(2);
+    match variances.iter().all(|variance| *variance > rounding) {
         true => Ok(variances.into_iter().map(f64::recip).collect()),
         false => Err(Error::config(
             "targets",

@@ -1,4 +1,7 @@
 //! How long chains may take.
+//!
+//! Work is counted and not timed, so that what follows from it is the same on every machine: in multiplications of large
+//! products, with what every number that is computed and every step take besides.
 
 use burn::module::Module;
 use burn_bayes_graph::ExampleBatch;
@@ -7,22 +10,29 @@ use super::run::Sampling;
 use super::samples::CONVERGED;
 use crate::train::ExampleLoss;
 
-/// How long chains are lengthened until they agree. Multiplications stand for time, so that what follows from it is the same on
-/// every machine.
+/// How long chains are lengthened until they agree.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    multiplications: f64,
+    work: f64,
     most_steps: u64,
     until_r_hat: f64,
 }
 
-/// The multiplications of a second on two cores.
+/// The work of a second on two cores.
 const OF_SECOND: f64 = 6e9;
+/// The work of a number that is computed, and of a step of a chain without its gradient.
+const OF_NUMBER: f64 = 10.0;
+const OF_STEP: f64 = 60_000.0;
 /// The seconds and the most steps of a chain without a budget.
 const SECONDS: f64 = 30.0;
 const MOST_STEPS: u64 = 20_000;
 /// Chains that would take so many times the budget are not begun.
 const MOST_BUDGETS: f64 = 2.0;
+/// The work of a step of a chain: its gradient has so many multiplications, and computes so many numbers.
+pub(super) fn work_of_step(multiplications: u64, numbers: usize) -> f64 {
+    multiplications as f64 + OF_NUMBER * numbers as f64 + OF_STEP
+}
+
 /// The steps by which chains are lengthened.
 const LENGTHENED: u64 = 3250;
 
@@ -33,7 +43,7 @@ impl Budget {
     /// About so many seconds on two cores; by default 30, and at most 20 000 steps.
     pub fn new(seconds: Option<f64>) -> Self {
         Self {
-            multiplications: OF_SECOND * seconds.unwrap_or(SECONDS),
+            work: OF_SECOND * seconds.unwrap_or(SECONDS),
             most_steps: seconds.map_or(MOST_STEPS, |_| u64::MAX),
             until_r_hat: CONVERGED,
         }
@@ -48,14 +58,14 @@ impl Budget {
         }
     }
 
-    /// The seconds of this many multiplications.
-    pub fn seconds_of(multiplications: f64) -> f64 {
-        multiplications / OF_SECOND
+    /// The seconds of this work.
+    pub fn seconds_of(work: f64) -> f64 {
+        work / OF_SECOND
     }
 
-    /// Whether chains are begun that take so many multiplications: at most twice the budget.
-    pub fn allows(&self, multiplications: f64) -> bool {
-        multiplications <= MOST_BUDGETS * self.multiplications
+    /// Whether chains are begun that take so much work: at most twice the budget.
+    pub fn allows(&self, work: f64) -> bool {
+        work <= MOST_BUDGETS * self.work
     }
 
     /// Whether chains of this R̂ agree; one that is not known is not waited for.
@@ -63,13 +73,13 @@ impl Budget {
         r_hat.is_none_or(|r_hat| r_hat <= self.until_r_hat)
     }
 
-    /// Lengthens chains that do not agree, if a step of all of them, which has so many multiplications, is left. Returns whether
+    /// Lengthens chains that do not agree, if a step of all of them, which has so much work, is left. Returns whether
     /// it did.
     pub fn lengthen<M>(&self, sampling: &mut Sampling<M>, of_step: f64, r_hat: Option<f64>) -> bool
     where
         M: Module + ExampleLoss<Input: ExampleBatch + Send> + 'static,
     {
-        let most = (self.multiplications / of_step) as u64;
+        let most = (self.work / of_step) as u64;
         let goes_on = !self.is_reached(r_hat) && sampling.step() < most.clamp(1, self.most_steps);
         if goes_on {
             sampling.lengthen(LENGTHENED);

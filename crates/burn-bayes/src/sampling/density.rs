@@ -9,6 +9,7 @@ use burn_bayes_graph::{
     CapturedLoss, CompiledBatch, ExampleBatch, Layout, Template, TensorMapper, module_device,
 };
 
+use super::budget::work_of_step;
 use crate::error::Result;
 use crate::prior::Prior;
 use crate::train::ExampleLoss;
@@ -141,13 +142,17 @@ where
         })
     }
 
-    /// The number of multiplications of a gradient; `None` if it is not compiled.
-    pub(super) fn multiplications(&self) -> Option<u64> {
-        let batches = self.batches.iter().map(|batch| match batch {
-            Batch::Compiled(batch) => Some(batch.multiplications()),
-            Batch::Direct(_) => None,
-        });
-        batches.sum()
+    /// The work of a step; `None` if the gradient is not compiled.
+    pub(super) fn work(&self) -> Option<f64> {
+        let (mut multiplications, mut numbers) = (0, 0);
+        for batch in &self.batches {
+            let Batch::Compiled(batch) = batch else {
+                return None;
+            };
+            multiplications += batch.multiplications();
+            numbers += batch.numbers();
+        }
+        Some(work_of_step(multiplications, numbers))
     }
 
     /// Where losses are evaluated.

@@ -137,10 +137,10 @@ where
         self.run.end()
     }
 
-    /// The number of multiplications of a step of all chains, if they are of MCLMC; `None` if gradients are not compiled.
-    pub fn multiplications(&self) -> Option<u64> {
+    /// The work of a step of all chains, if they are of MCLMC; `None` if gradients are not compiled.
+    pub fn work(&self) -> Option<f64> {
         let densities = self.run.densities.iter();
-        densities.map(ModelDensity::multiplications).sum()
+        densities.map(ModelDensity::work).sum()
     }
 
     /// Makes this many steps of each chain, or as many as are left, side by side as far as there are processors.

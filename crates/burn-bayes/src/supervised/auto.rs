@@ -33,7 +33,7 @@ const STARTS: u64 = 0x7374_6172;
 ///
 /// What is chosen depends on the model, the number of rows and the settings, and not on time, so that it is the same on every
 /// machine. Settings that only trainings have ([`Fit::with_epochs`], say), a group that leaves other parameters to be trained,
-/// running statistics, as batch norm has them, and operations that cannot be compiled, lead to a training. Otherwise the number of multiplications decides.
+/// running statistics, as batch norm has them, and operations that cannot be compiled, lead to a training. Otherwise the work decides.
 ///
 /// Chains start at the model's weights, in another order in every chain and parameter. Those that do not agree are lengthened
 /// within the budget. Noise that is learned is sampled with the weights; the likelihood of the fit is then
@@ -106,7 +106,7 @@ impl Fit<Auto> {
                 false => (model.clone(), group, layout),
             };
             let sampling = self.start(&model, (group, &layout), &rows, &training)?;
-            let of_step = sampling.multiplications().map(|count| count as f64);
+            let of_step = sampling.work();
             if let Some(of_step) = of_step.filter(|&of_step| is_allowed(of_step)) {
                 let some = some_rows(training.len(), Budget::COMPARED).map(|place| training[place]);
                 let compared = rows.select(&some.collect::<Vec<_>>()).0;

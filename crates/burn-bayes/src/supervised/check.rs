@@ -3,11 +3,13 @@
 use burn::module::Module;
 
 use super::rows::Rows;
-use super::{Inputs, Supervised};
+use super::{Inputs, Supervised, caught};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::likelihood::{Likelihood, Targets};
 
+/// Rows that are evaluated at once.
+const AT_ONCE: usize = 100;
 /// How far from 1 the sum of a row of classes may be.
 const ROUNDING: f64 = 1e-3;
 
@@ -26,11 +28,15 @@ where
     if rows.count() == 0 {
         return Ok(());
     }
-    let (inputs, _) = rows.select(&[0]);
-    let [_, found] = model.clone().train().valid().forward(inputs).dims();
+    let found = evaluated(model, rows)?;
     let targets = rows.all().1.columns(likelihood, found);
     let [_, width] = targets.dims();
     let refused = |problem: String| Err(Error::config("data", problem));
+    if likelihood.classes(found) == Some(1) {
+        return refused(format!(
+            "does not fit the network, which has one output; {likelihood:?} needs one for each class, and `Bernoulli` one for a label"
+        ));
+    }
     if found != likelihood.outputs(width) {
         let form = match likelihood.classes(found) {
             Some(_) => "classes are integers, `Tensor<1, Int>`, or rows with a 1 for their class",
@@ -73,4 +79,35 @@ where
         Some((row, problem)) => refused(format!("the target of row {row} (from 0) {problem}")),
         None => Ok(()),
     }
+}
+
+/// The number of outputs.
+///
+/// # Errors
+///
+/// If the network panics at a row, for example because of its shape, or an index that it has no embedding of.
+fn evaluated<M, X, Y>(model: &Supervised<M, X, Y>, rows: &Rows<(X, Y)>) -> Result<usize>
+where
+    M: Module,
+    X: Inputs,
+    Y: Targets,
+{
+    let model = model.clone().train().valid();
+    let outputs = |rows_at: &[usize]| {
+        let (inputs, _) = rows.select(rows_at);
+        // Values are computed when they are read.
+        caught(|| Ok(to_host(model.forward(inputs)).len() / rows_at.len()))
+    };
+    let all: Vec<usize> = (0..rows.count()).collect();
+    let mut found = 0;
+    for rows in all.chunks(AT_ONCE) {
+        found = outputs(rows).map_err(|error| {
+            let row = rows.iter().find(|&&row| outputs(&[row]).is_err());
+            match row {
+                Some(row) => Error::config("data", format!("row {row} (from 0): {error}")),
+                None => error,
+            }
+        })?;
+    }
+    Ok(found)
 }

@@ -58,6 +58,8 @@ const COMPARED_EPOCHS: usize = 50;
 const PRECISION: f64 = 1.0;
 const MANY_ROWS: usize = 2;
 const LARGER_PRECISIONS: [f64; 2] = [4.0, 16.0];
+/// Rows that count hardly more than once.
+const FEW_COPIES: f64 = 1.05;
 /// The noise precision at the beginning, in units of 1/variance of the targets.
 const FIRST_GUESS: f64 = 10.0;
 /// Rows that are evaluated at once without a training.
@@ -297,8 +299,10 @@ impl<C: MethodConfig> Fit<C> {
             match with_prior(precision) {
                 // A loss that is not a number is the largest.
                 Ok(next) if next.loss().total_cmp(&best.loss()).is_lt() => best = next,
-                // The training before can be used.
-                Ok(_) | Err(_) => break,
+                Ok(_) => break,
+                // The training before did not diverge.
+                Err(error) if error.is_numerical() => break,
+                Err(error) => return Err(error),
             }
         }
         let Trained {
@@ -536,7 +540,7 @@ where
     let frozen = bayesian.template().clone().freeze();
     let test = test.with_ess(Some(setup.ess));
     let gap = test.measure(&frozen, posterior, batches)?;
-    let copies = Some(setup.copies()).filter(|&copies| copies > 1.0);
+    let copies = Some(setup.copies()).filter(|&copies| copies > FEW_COPIES);
     let verdict = Verdict {
         copies,
         is_of_iterates: is_of_iterates::<C>(),

@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use burn_bayes_graph::{CapturedForward, module_device};
 
 use super::fit::PREDICTION_DRAWS;
-use super::{Inputs, LOG_VARIANCE, Supervised};
+use super::{Inputs, LOG_VARIANCE, Supervised, caught};
 use crate::error::{Error, Result};
 use crate::likelihood::{Likelihood, Prediction, Targets};
 use crate::noise::Noise;
@@ -131,8 +131,12 @@ where
     ///
     /// # Errors
     ///
-    /// If an output is not finite.
+    /// If the network cannot evaluate the inputs, for example because of their shape, or an output is not finite.
     pub fn predict(&self, inputs: X) -> Result<Prediction> {
+        caught(|| self.predicted(inputs))
+    }
+
+    fn predicted(&self, inputs: X) -> Result<Prediction> {
         let inputs = placed(inputs, &module_device(self.predictor.model()));
         let predictor = &self.predictor;
         let outputs = match predictor.captured_outputs(&self.forward, &inputs, self.draws)? {

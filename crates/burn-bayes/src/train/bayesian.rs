@@ -384,7 +384,13 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         Verdict {
             is_unfinished: !self.has_posterior(),
             validation: self.validation_check.comparison(),
-            rows: self.rows_seen.problem(),
+            of_training: {
+                let problems = [
+                    self.rows_seen.problem(),
+                    self.self_check.problem_of_optimizer(),
+                ];
+                problems.into_iter().flatten().collect()
+            },
             ..Verdict::default()
         }
     }

@@ -18,7 +18,7 @@ use crate::verdict::{LossAtDraws, entropy};
 const DRAWS: u64 = 4;
 const BATCHES: usize = 4;
 
-/// The losses of a few batches, with what the loss of an epoch has risen since the best one; `None` for an algorithm that has not learned a posterior yet.
+/// The losses of a few batches, with what the loss of epochs has risen since it was least; `None` for an algorithm that has not learned a posterior yet.
 ///
 /// Every layer is frozen, as in inference, so that no running statistic changes.
 pub(crate) fn loss_at_draws<M, A>(
@@ -84,6 +84,8 @@ where
         at_mean: at_mean[0],
         since_best_epoch,
         at_draws: average,
+        draws: at_draws.len(),
+        rows,
         standard_error: (scatter / (count - 1.0) / count).sqrt(),
         constant: classes.and_then(|classes| entropy(&counts(&classes))),
         train_len: bayesian.algorithm().setup().train_len,

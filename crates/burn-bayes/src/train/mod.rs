@@ -51,6 +51,6 @@ pub use prior_terms::PriorTerms;
 pub(crate) use scale_free::scale_free;
 pub use staging::{RateSchedule, StagedLearningRate};
 pub use trainer::{
-    BatchLoss, Batches, Checkpoint, CheckpointTime, EpochSummary, Trainer, TrainerModel,
-    TrainingEnd, TrainingObserver, TrainingRun, Unobserved,
+    BatchLoss, Batches, Checkpoint, CheckpointTime, EpochLosses, EpochSummary, Trainer,
+    TrainerModel, TrainingEnd, TrainingObserver, TrainingRun, Unobserved,
 };

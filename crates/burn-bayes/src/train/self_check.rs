@@ -28,8 +28,8 @@ pub(crate) struct SelfCheck {
     steps: Arc<AtomicU64>,
     /// What the losses of some steps were compared with; at most four.
     losses: Arc<Mutex<Vec<LossTerms>>>,
-    /// Whether the optimiser was checked for decay.
-    decay: Arc<OnceLock<()>>,
+    /// What is wrong with the optimiser, if it decays a parameter of the posterior.
+    decay: Arc<OnceLock<Option<String>>>,
 }
 
 impl SelfCheck {
@@ -116,14 +116,19 @@ impl SelfCheck {
             return;
         }
         self.decay.get_or_init(|| {
-            if let Some(path) = decayed() {
-                log::warn!(
-                    "the optimiser decays `{path}`, a parameter of the posterior, whose gradient contains the prior \
-                     already: the deviations will be wrong; use an optimiser without weight decay, and `with_prior` for \
-                     a stronger prior"
-                );
-            }
+            let problem = format!(
+                "the optimiser decays `{}`, a parameter of the posterior, whose gradient contains the prior already: the \
+                 deviations are wrong; use an optimiser without weight decay, and `with_prior` for a stronger prior",
+                decayed()?
+            );
+            log::warn!("{problem}");
+            Some(problem)
         });
+    }
+
+    /// What is wrong with the optimiser, if something is.
+    pub(crate) fn problem_of_optimizer(&self) -> Option<String> {
+        self.decay.get().cloned().flatten()
     }
 
     /// Whether this gradient of the recorded losses must be compared with that of the model's own

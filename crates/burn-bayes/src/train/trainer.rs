@@ -16,12 +16,12 @@ use burn::optim::{GradientsAccumulator, GradientsParams, ModuleOptimizer};
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Tensor};
 use burn::train::{TrainOutput, TrainStep};
-use burn_bayes_eval::Bounded;
 use burn_bayes_graph::module_device;
 
 pub use self::model::{BatchLoss, TrainerModel};
 pub use self::observer::{
-    Checkpoint, CheckpointTime, EpochSummary, TrainingEnd, TrainingObserver, Unobserved,
+    Checkpoint, CheckpointTime, EpochLosses, EpochSummary, TrainingEnd, TrainingObserver,
+    Unobserved,
 };
 use super::compiled::{CompiledStep, Recordings};
 use crate::error::{Error, Result};
@@ -105,7 +105,7 @@ pub struct Trainer<L> {
     /// The sum of the losses of the epoch's rows so far.
     loss_sum: LossSum,
     recordings: Recordings,
-    in_best_epoch: Option<f64>,
+    losses: Option<EpochLosses>,
     /// Their number, or that of the batches if the outputs do not say it.
     rows: u64,
 }
@@ -207,7 +207,7 @@ impl<L: TrainerModel> Trainer<L> {
             step: 0,
             loss_sum: LossSum::default(),
             recordings: Recordings::default(),
-            in_best_epoch: None,
+            losses: None,
             rows: 0,
         }
     }
@@ -278,7 +278,7 @@ impl<L: TrainerModel> Trainer<L> {
             .map_err(|error| damaged(&error))?;
         self.step = checkpoint.step;
         self.rows = checkpoint.rows;
-        self.in_best_epoch = checkpoint.in_best_epoch;
+        self.losses = checkpoint.losses;
         self.loss_sum = LossSum {
             on_host: checkpoint.loss_sum,
             on_device: None,
@@ -317,7 +317,7 @@ impl<L: TrainerModel> Trainer<L> {
             step: self.step,
             loss_sum: self.loss_sum.total(),
             rows: self.rows,
-            in_best_epoch: self.in_best_epoch,
+            losses: self.losses,
             model: model.map_err(|error| unwritable(&error))?.to_vec(),
             optimizer: optimizer.map_err(|error| unwritable(&error))?.to_vec(),
         })
@@ -376,10 +376,9 @@ impl<L: TrainerModel> Trainer<L> {
             let summary = self
                 .summary(&epoch)
                 .map_err(|error| Error::in_epoch(number + 1, Arc::new(error)))?;
-            let best = self.in_best_epoch.unwrap_or(f64::INFINITY);
-            let best = best.at_most(summary.loss);
-            self.in_best_epoch = Some(best);
-            since_best = summary.loss - best;
+            let losses = EpochLosses::after(self.losses, summary.epoch, summary.loss);
+            since_best = losses.recent - losses.least;
+            self.losses = Some(losses);
             if observer.epoch(&summary, &self.model)?.is_break() {
                 let verdict = self.verdict(batches, number, since_best);
                 return Ok(self.ended(TrainingEnd::Stopped, verdict));

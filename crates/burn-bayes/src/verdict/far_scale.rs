@@ -70,7 +70,7 @@ impl fmt::Display for FarScale {
         } = self;
         write!(
             f,
-            "likely cause: {kind} column {column} (from 0) has mean {mean:.3e} and deviation {deviation:.3e}"
+            "{kind} column {column} (from 0) has mean {mean:.3e} and deviation {deviation:.3e}"
         )?;
         if *count > 1 {
             write!(f, " ({count} {kind} columns are of such a scale)")?;

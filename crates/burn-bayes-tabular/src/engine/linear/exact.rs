@@ -148,8 +148,12 @@ mod tests {
             solver: Solver::Gradient,
             ..settings()
         };
+        let of_classes = FitSettings {
+            noise_precision: NoisePrecision::LEARNED,
+            ..settings()
+        };
         for (rows, settings, cure) in [
-            (&classes, settings(), "full-gaussian"),
+            (&classes, of_classes, "full-gaussian"),
             (&numbers, network, "`--model linear`"),
             (&numbers, trained, "`--solver auto`"),
         ] {

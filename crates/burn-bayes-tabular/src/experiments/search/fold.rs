@@ -14,6 +14,7 @@ use crate::engine::{Unobserved, check, fit, in_effect, is_quickly_solved, likeli
 use crate::error::{Result, TabularError};
 use crate::experiments::jobs::LeftOut;
 use crate::files::hashed;
+use crate::order::selected;
 use crate::plain_models;
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
@@ -122,10 +123,11 @@ impl Fold {
                 "the targets are classes, not numbers".into(),
             ));
         };
-        let of = |rows: &[usize]| rows.iter().map(|&row| targets[row]).collect::<Vec<_>>();
         let scaler = Scaler::fit(dataset.features(), &split.train, Scaling::Standardise)?;
-        let scale = ColumnScale::fit(of(&split.train), Scaling::Standardise)?;
-        let scaled = of(&split.train).into_iter().map(|value| scale.apply(value));
+        let scale = ColumnScale::fit(selected(targets, &split.train), Scaling::Standardise)?;
+        let scaled = selected(targets, &split.train)
+            .into_iter()
+            .map(|value| scale.apply(value));
         let train = Dataset::new(
             scaler.apply(dataset.features().select(&split.train)?)?,
             Targets::Real(scaled.collect()),
@@ -133,7 +135,7 @@ impl Fold {
         Ok(Self::of_rows(FoldRows {
             train: TrainingSet::new(&train, Target::Real(scale))?,
             test: scaler.apply(dataset.features().select(&split.test)?)?,
-            targets: Targets::Real(of(&split.test)),
+            targets: Targets::Real(selected(targets, &split.test)),
             units: Units::rows(split.test.len()),
             new: None,
         }))

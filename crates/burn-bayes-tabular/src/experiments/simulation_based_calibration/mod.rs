@@ -201,7 +201,11 @@ mod tests {
             features: 2,
             classes: Some(2),
         };
-        let simulations = Simulations::new(settings(Method::Vifa), 3, 9).unwrap();
+        let of_classes = FitSettings {
+            noise_precision: NoisePrecision::LEARNED,
+            ..settings(Method::Vifa)
+        };
+        let simulations = Simulations::new(of_classes, 3, 9).unwrap();
         let design = source.design(0).unwrap();
         let jobs = simulations.jobs(&design).unwrap();
         assert_eq!(jobs.len(), 3);

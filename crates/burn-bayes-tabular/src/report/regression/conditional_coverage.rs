@@ -1,13 +1,13 @@
 //! The coverage of prediction intervals by group of rows: by predicted width, and by the most relevant inputs.
 
-use burn_bayes::eval::{GroupCoverage, clustered_coverage_by_group};
+use burn_bayes::eval::{GroupCoverage, coverage_by_group};
 use plotters::prelude::{Circle, PathElement, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor};
 
 use crate::error::Result;
 use crate::groups::{Groups, QUARTILES, shown};
-use crate::order::spread;
+use crate::order::{selected, spread};
 use crate::predict::Predictions;
 use crate::relevance::{by_relevance, groups};
 use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, guide, keys, letters, line, rows_plane};
@@ -44,7 +44,7 @@ pub(super) fn section(
     }
     let means = predictions.numbers()?.mean();
     let predictions = predictions.of_rows(&chosen);
-    let targets: Vec<f64> = chosen.iter().map(|&row| targets[row]).collect();
+    let targets = selected(targets, &chosen);
     let mixture = predictions.numbers()?;
     let mut covered = Vec::new();
     let mut widths = Vec::new();
@@ -100,7 +100,7 @@ impl Block {
     fn of(groups: &Groups, covered: &[Vec<bool>], units: &Units) -> Result<Self> {
         let tested = |place: usize| {
             let (hits, level) = (&covered[place], LEVELS[place]);
-            clustered_coverage_by_group(&groups.of_rows, hits, level, units.of_rows())
+            coverage_by_group(&groups.of_rows, hits, level, units.clusters())
         };
         let (narrow, wide) = (tested(0)?, tested(1)?);
         let rows = narrow.into_iter().zip(wide);

@@ -4,7 +4,7 @@ use plotters::prelude::{Circle, PathElement, Rectangle};
 use plotters::style::Color;
 
 use crate::error::Result;
-use crate::order::spread;
+use crate::order::{selected, spread};
 use crate::predict::Predictions;
 use crate::report::chart::{Axis, Figure, Key, SIZE, Sign, guide, keys, plane, range_of};
 use crate::report::palette::{BLUE, INK, VERMILION};
@@ -70,7 +70,7 @@ impl Cloud<'_> {
             bands.push((mixture.central_intervals(level)?, opacity));
         }
         let (widest, _) = &bands[LEVELS.len() - 1];
-        let targets: Vec<f64> = rows.iter().map(|&row| self.targets[row]).collect();
+        let targets = selected(self.targets, &rows);
         let reading = format!(
             "{} of {} rows, evenly spaced, sorted by prediction. The bars are central intervals. About one point in twenty should lie outside the palest interval; such points are marked.",
             rows.len(),

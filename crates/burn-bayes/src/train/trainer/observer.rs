@@ -2,6 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use burn_bayes_eval::Bounded;
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 
 /// Watches a training, and may end it.
@@ -76,6 +79,33 @@ pub enum TrainingEnd {
     Interrupted,
 }
 
+/// The losses of the epochs of a training, of which one alone has the noise of its draws and mini-batches.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EpochLosses {
+    /// A moving average: the share of the t-th epoch is 1/√t, and at least a tenth.
+    pub recent: f64,
+    /// The least of these averages.
+    pub least: f64,
+}
+
+impl EpochLosses {
+    /// With one more epoch, of this number from 1.
+    pub(super) fn after(before: Option<Self>, epoch: usize, loss: f64) -> Self {
+        let Some(Self { recent, least }) = before else {
+            return Self {
+                recent: loss,
+                least: loss,
+            };
+        };
+        let share = (epoch as f64).sqrt().recip().at_least(0.1);
+        let recent = recent + share * (loss - recent);
+        Self {
+            recent,
+            least: least.at_most(recent),
+        }
+    }
+}
+
 /// The state of a training between two steps, without the batches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
@@ -85,8 +115,8 @@ pub struct Checkpoint {
     pub loss_sum: f32,
     /// The number of these rows, or of the batches if their rows are unknown.
     pub rows: u64,
-    /// The mean loss of the best epoch so far.
-    pub in_best_epoch: Option<f64>,
+    /// The losses of the epochs so far.
+    pub losses: Option<EpochLosses>,
     /// The record of the model.
     pub model: Vec<u8>,
     /// The record of the optimiser.

@@ -1,12 +1,12 @@
-//! Trains LeNet5 on pictures of clothing, and scores its predictions.
+//! Trains a network on pictures at the library's settings, and predicts other pictures.
 
-use burn::module::{Module, ParamGroup};
+use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
-use burn::tensor::Device;
-use burn::train::{ClassificationOutput, Interrupter, TrainStep};
-use burn_bayes::eval::{DrawProbabilities, LabelledProbabilities, accuracy, nll};
+use burn::tensor::{Device, Int, Tensor};
+use burn::train::{Interrupter, TrainStep};
+use burn_bayes::eval::DrawProbabilities;
 use burn_bayes::laplace::Laplace;
 use burn_bayes::methods::{Algorithm, IvonConfig, MethodConfig};
 use burn_bayes::posterior::PointPosterior;
@@ -16,35 +16,36 @@ use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use serde::Serialize;
 
 use burn_bayes_tabular::error::{Result, TabularError};
-use burn_bayes_tabular::experiments::jobs::Computed;
 use burn_bayes_tabular::random::generator;
 use burn_bayes_tabular::settings::DeviceName;
 
-use super::lenet::LeNet;
-use super::{ACCURACY, NLL};
 use crate::e8::fit::order;
-use crate::experiment::Measures;
 use crate::images::{ImageBatch, Pictures};
 use crate::stream::Stream;
 
-/// Streams of random numbers.
-const INITIAL_WEIGHTS: u64 = 0x696e_6974;
+/// A stream of random numbers.
 const MOVES: u64 = 0x6d6f_7665;
 /// Pictures that go through the network at once.
-const CHUNK: usize = 500;
+const CHUNK: usize = 250;
 /// Iterates of an epoch.
 const ITERATES: usize = 4;
 
+/// A network that tells pictures apart.
+pub(crate) type Classifier<M> = Supervised<M, Tensor<4>, Tensor<1, Int>>;
+
 /// How the weights are learned.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) enum Learned {
+pub(crate) enum Learned {
     Point,
     /// With dropout of this probability, in training and in predictions.
     Dropout {
         probability: f64,
     },
-    /// As a point; then those of the last layer by a Laplace approximation.
-    LastLayer,
+    /// As a point; then those of the last layer, whose parameters have this at the beginning of their paths, by a Laplace
+    /// approximation.
+    LastLayer {
+        path: &'static str,
+    },
     /// At the library's rates.
     Vifa {
         rank: usize,
@@ -60,80 +61,60 @@ pub(super) enum Learned {
 
 /// All that a fit depends on beside its pictures.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Fit {
-    pub(super) learned: Learned,
-    pub(super) epochs: usize,
-    pub(super) batch: usize,
+pub(crate) struct Fit {
+    pub(crate) learned: Learned,
+    pub(crate) epochs: usize,
+    pub(crate) batch: usize,
     /// The learning rates at the first and the last step, with half a cosine between them.
-    pub(super) rates: [f64; 2],
+    pub(crate) rates: [f64; 2],
+    /// The learning rate of the mean in the place of the library's.
+    pub(crate) mean_rate: Option<f64>,
     /// Precision of the weights under the prior.
-    pub(super) prior: f64,
+    pub(crate) prior: f64,
     /// The most pixels by which a picture is shifted in training; then half of them are also mirrored. 0 for the pictures
     /// as they are.
-    pub(super) shift: usize,
+    pub(crate) shift: usize,
     /// Draws for a prediction.
-    pub(super) draws: usize,
-    pub(super) seed: u64,
+    pub(crate) draws: usize,
+    pub(crate) seed: u64,
 }
 
 impl Fit {
-    /// Trains on some pictures, and scores others.
+    /// Trains on some pictures, and predicts the classes of others: of every set by the same draws.
     ///
     /// # Errors
     ///
     /// A setting that cannot be used, or a training that leaves the finite numbers.
-    pub(super) fn scored(&self, train: &Pictures, test: &Pictures) -> Result<Computed> {
-        let classes = train.classes.iter().max().map_or(0, |most| most + 1);
-        let probabilities = self.predictions(train, test, classes)?;
-        let average = probabilities.average();
-        let labelled = LabelledProbabilities::new(&average, &test.classes)?;
-        let costs = test.classes.iter().enumerate();
-        let costs = costs.map(|(row, &class)| -average.row(row)[class].max(f64::MIN_POSITIVE).ln());
-        Ok(Computed {
-            measures: Measures::from([
-                (NLL.into(), nll(&labelled)),
-                (ACCURACY.into(), accuracy(&labelled)),
-            ]),
-            row_costs: costs.collect(),
-            left_out: None,
-        })
-    }
-
-    fn predictions(
+    pub(crate) fn predictions<M>(
         &self,
+        network: Classifier<M>,
         train: &Pictures,
-        test: &Pictures,
-        classes: usize,
-    ) -> Result<DrawProbabilities<'static>> {
-        let device = DeviceName::host()?.autodiff();
-        let noise = Noise::new(self.seed).fold(INITIAL_WEIGHTS);
-        let dropout = match self.learned {
-            Learned::Dropout { probability } => Some(probability),
-            _ => None,
-        };
-        let network = LeNet::new(classes, dropout, noise, &device);
+        sets: &[&Pictures],
+    ) -> Result<Vec<DrawProbabilities<'static>>>
+    where
+        M: Module + ModuleDisplay + 'static,
+    {
         let rows = train.rows();
         let noise = Noise::new(self.seed).for_prediction();
+        let host = DeviceName::host()?;
         let (network, posterior) = match self.learned {
             Learned::Point => {
                 let network = self.at_a_point(network, train)?.valid();
-                return probabilities(test, (1, classes), &DeviceName::host()?, |evaluate| {
-                    evaluate(&network);
-                    Ok(())
-                });
+                let predictor = point(network, noise)?;
+                return drawn(&predictor, 1, sets, &host);
             }
             Learned::Dropout { .. } => {
                 let network = self.at_a_point(network, train)?.valid();
-                let weights = PointPosterior::of(&network, &ParamGroup::all())?;
-                let predictor = Predictor::new(network, weights, noise)?.with_dropout()?;
-                return self.drawn(&predictor, test, classes, &device);
+                let predictor = point(network, noise)?.with_dropout()?;
+                return drawn(&predictor, self.draws, sets, &host.autodiff());
             }
-            Learned::LastLayer => {
+            Learned::LastLayer { path } => {
+                let device = host.clone().autodiff();
                 let network = self.at_a_point(network, train)?;
-                let laplace =
-                    Laplace::new(rows).with_group(ParamGroup::from_predicate(LeNet::HEAD));
+                let laplace = Laplace::new(rows).with_group(ParamGroup::from_predicate(path));
                 let all: Vec<usize> = (0..rows).collect();
-                let batches = all.chunks(CHUNK).map(|rows| train.batch(rows, &device));
+                let batches = all.chunks(CHUNK);
+                let batches = batches.map(|rows| pair(train.batch(rows, &device)));
                 let posterior = laplace.fit(&network, batches)?;
                 (network.valid(), posterior)
             }
@@ -154,21 +135,12 @@ impl Fit {
                 self.posterior(bayesian, self.cosine(rows)?, train)?
             }
         };
-        let predictor = Predictor::new(network, posterior, noise)?;
-        self.drawn(&predictor, test, classes, &DeviceName::host()?)
-    }
-
-    fn drawn<P: Posterior>(
-        &self,
-        predictor: &Predictor<LeNet, P>,
-        test: &Pictures,
-        classes: usize,
-        device: &Device,
-    ) -> Result<DrawProbabilities<'static>> {
-        probabilities(test, (self.draws, classes), device, |evaluate| {
-            drop(predictor.map_draws(self.draws, evaluate)?);
-            Ok(())
-        })
+        drawn(
+            &Predictor::new(network, posterior, noise)?,
+            self.draws,
+            sets,
+            &host,
+        )
     }
 
     fn steps(&self, rows: usize) -> usize {
@@ -183,40 +155,51 @@ impl Fit {
         rates.map_err(TabularError::Usage)
     }
 
-    fn at_a_point(&self, network: LeNet, train: &Pictures) -> Result<LeNet> {
+    /// The network with the most probable weights.
+    pub(crate) fn at_a_point<M>(
+        &self,
+        network: Classifier<M>,
+        train: &Pictures,
+    ) -> Result<Classifier<M>>
+    where
+        M: Module + 'static,
+    {
         self.trained(network, self.cosine(train.rows())?, train)
     }
 
-    fn at_library_rates<C>(
+    fn at_library_rates<M, C>(
         &self,
         method: C,
-        network: LeNet,
+        network: Classifier<M>,
         train: &Pictures,
-    ) -> Result<(LeNet, FactorPosterior)>
+    ) -> Result<(Classifier<M>, FactorPosterior)>
     where
+        M: Module + ModuleDisplay + 'static,
         C: MethodConfig<Algorithm: Algorithm<Posterior = FactorPosterior>>,
-        Bayesian<LeNet, C::Algorithm>:
-            TrainerModel + TrainStep<Input = ImageBatch, Output = ClassificationOutput>,
+        Bayesian<Classifier<M>, C::Algorithm>:
+            TrainerModel + TrainStep<Input = (Tensor<4>, Tensor<1, Int>)>,
     {
         let rows = train.rows();
         let config = BayesianConfig::new(rows, method)
             .with_prior(Prior::isotropic(self.prior))
             .with_seed(self.seed);
-        let rates = config.learning_rates().over(self.steps(rows)).init();
+        let mut rates = config.learning_rates();
+        rates.mean = self.mean_rate.unwrap_or(rates.mean);
+        let rates = rates.over(self.steps(rows)).init();
         let bayesian = config.try_init(network)?.with_batched_draws();
         self.posterior(bayesian, rates, train)
     }
 
-    fn posterior<A>(
+    fn posterior<M, A>(
         &self,
-        bayesian: Bayesian<LeNet, A>,
+        bayesian: Bayesian<Classifier<M>, A>,
         rates: ModuleLrScheduler,
         train: &Pictures,
-    ) -> Result<(LeNet, FactorPosterior)>
+    ) -> Result<(Classifier<M>, FactorPosterior)>
     where
+        M: Module + ModuleDisplay + 'static,
         A: Algorithm<Posterior = FactorPosterior>,
-        Bayesian<LeNet, A>:
-            TrainerModel + TrainStep<Input = ImageBatch, Output = ClassificationOutput>,
+        Bayesian<Classifier<M>, A>: TrainerModel + TrainStep<Input = (Tensor<4>, Tensor<1, Int>)>,
     {
         let bayesian = bayesian.with_interrupter(Interrupter::new());
         let trained = self.trained(bayesian, rates, train)?;
@@ -225,7 +208,7 @@ impl Fit {
 
     fn trained<L>(&self, learner: L, rates: ModuleLrScheduler, train: &Pictures) -> Result<L>
     where
-        L: TrainerModel + TrainStep<Input = ImageBatch, Output = ClassificationOutput>,
+        L: TrainerModel + TrainStep<Input = (Tensor<4>, Tensor<1, Int>)>,
     {
         let device = DeviceName::host()?.autodiff();
         let steps = self.steps(train.rows());
@@ -235,10 +218,10 @@ impl Fit {
             let device = device.clone();
             std::iter::repeat_with(move || {
                 let rows: Vec<usize> = order.by_ref().take(self.batch).collect();
-                match self.shift {
+                pair(match self.shift {
                     0 => train.batch(&rows, &device),
                     most => train.moved_batch(&rows, most, &mut generator, &device),
-                }
+                })
             })
         };
         // VIFA and IVON know the prior; for the others its gradient α θ/N is the optimiser's penalty.
@@ -255,61 +238,42 @@ impl Fit {
     }
 }
 
-/// The probabilities of the classes by `draws` networks, which `for_each` hands to its argument.
-fn probabilities(
-    pictures: &Pictures,
-    (draws, classes): (usize, usize),
-    device: &Device,
-    for_each: impl FnOnce(&mut dyn FnMut(&LeNet)) -> Result<()>,
-) -> Result<DrawProbabilities<'static>> {
-    let rows: Vec<usize> = (0..pictures.rows()).collect();
-    let mut logits = Vec::with_capacity(draws * rows.len() * classes);
-    for_each(&mut |network| {
-        for rows in rows.chunks(CHUNK) {
-            let images = pictures.batch(rows, device).images;
-            logits.extend(network.forward(images).into_data().iter::<f64>());
-        }
-    })?;
-    Ok(DrawProbabilities::from_logits(
-        &logits,
-        draws,
-        rows.len(),
-        classes,
-    )?)
+fn pair(ImageBatch { images, classes }: ImageBatch) -> (Tensor<4>, Tensor<1, Int>) {
+    (images, classes)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Predictions by a network without a distribution of its weights.
+fn point<M: Module>(
+    network: Classifier<M>,
+    noise: Noise,
+) -> Result<Predictor<Classifier<M>, PointPosterior>> {
+    let weights = PointPosterior::of(&network, &ParamGroup::all())?;
+    Ok(Predictor::new(network, weights, noise)?)
+}
 
-    #[test]
-    fn every_method_learns_where_the_light_is() {
-        let [train, test] = [0, 1].map(|seed| Pictures::bright_halves(64, seed));
-        for learned in [
-            Learned::Point,
-            Learned::Dropout { probability: 0.2 },
-            Learned::LastLayer,
-            Learned::Vifa { rank: 1 },
-            Learned::Ivon,
-            Learned::Swag {
-                rank: 2,
-                start: 0.5,
-            },
-        ] {
-            let fit = Fit {
-                learned,
-                epochs: 12,
-                batch: 16,
-                rates: [5e-3, 1e-3],
-                prior: 1.0,
-                shift: 0,
-                draws: 3,
-                seed: 5,
-            };
-            let found = fit.scored(&train, &test).unwrap();
-            assert!(found.measures[NLL] < 0.4, "{learned:?} {found:?}");
-            let mean = found.row_costs.iter().sum::<f64>() / 64.0;
-            assert!((mean - found.measures[NLL]).abs() < 1e-9);
-        }
-    }
+/// The probabilities of the classes of every set.
+fn drawn<M: Module, P: Posterior>(
+    predictor: &Predictor<Classifier<M>, P>,
+    draws: usize,
+    sets: &[&Pictures],
+    device: &Device,
+) -> Result<Vec<DrawProbabilities<'static>>> {
+    let of_set = |pictures: &&Pictures| {
+        let rows: Vec<usize> = (0..pictures.rows()).collect();
+        let mut logits = Vec::new();
+        predictor.map_draws(draws, |network| {
+            for rows in rows.chunks(CHUNK) {
+                let images = pictures.batch(rows, device).images;
+                logits.extend(network.forward(images).into_data().iter::<f64>());
+            }
+        })?;
+        let classes = logits.len() / (draws * rows.len()).max(1);
+        Ok(DrawProbabilities::from_logits(
+            &logits,
+            draws,
+            rows.len(),
+            classes,
+        )?)
+    };
+    sets.iter().map(of_set).collect()
 }
