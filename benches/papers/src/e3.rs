@@ -102,7 +102,7 @@ pub(crate) struct Truth {
 }
 
 fn jobs(context: &Context) -> Result<Vec<Job>> {
-    let seeds = context.effort.choose(10, 1);
+    let seeds = context.effort.choose(10, 2);
     let mut jobs = Vec::new();
     for set in &SETS {
         let truths: Vec<Arc<Shared<Truth>>> = (0..seeds)
