@@ -238,6 +238,12 @@ impl Case {
 }
 
 impl Dense {
+    /// The values of a row, and their sizes.
+    fn row(&self, row: usize) -> [&[f64]; 2] {
+        let range = row * self.len..(row + 1) * self.len;
+        [&self.rows, &self.sizes].map(|matrix| &matrix[range.clone()])
+    }
+
     fn zeros(count: usize, len: usize) -> Self {
         let zeros = vec![0.0; count * len];
         Self {
@@ -431,33 +437,37 @@ fn check_jacobians(outputs: &[Case], vectors: usize) {
     let Dense { count, len, .. } = outputs[0].dense;
     let jacobians = outputs.iter().map(|output| output.gradients.clone());
     let jacobians = ExampleJacobians::new(jacobians.collect());
-    let row = |output: &Case, example: usize| {
-        let range = example * len..(example + 1) * len;
-        [&output.dense.rows, &output.dense.sizes].map(|matrix| matrix[range.clone()].to_vec())
-    };
     let tolerance = 8.0 * EPSILON * (1.0 + 64.0 * len as f64).sqrt();
     let directions = matrix(vectors, len, &normals(8, vectors * len));
     let weights: Vec<f32> = normals(9, len).into_iter().map(f32::abs).collect();
-    let product = |left: &[f64], right: &[f64], scale: &dyn Fn(usize) -> f64| {
-        let terms = left.iter().zip(right).enumerate();
-        terms.map(|(at, (l, r))| l * r * scale(at)).sum::<f64>()
+    let plain = |left: &[f64], right: &[f64]| {
+        let terms = left.iter().zip(right);
+        terms.map(|(l, r)| l * r).sum::<f64>()
     };
-    let weight = |at: usize| f64::from(weights[at]);
+    let weighted = |left: &[f64], right: &[f64]| {
+        let terms = left.iter().zip(right).zip(&weights);
+        terms.map(|((l, r), w)| l * r * f64::from(*w)).sum::<f64>()
+    };
+    let vectors = values_of_rows(&directions, len).into_iter();
+    let vectors = vectors.map(|vector| {
+        let of_sizes: Vec<f64> = vector.iter().map(|value| value.abs()).collect();
+        (vector, of_sizes)
+    });
+    let vectors: Vec<_> = vectors.collect();
     let (mut dots, mut squares, mut grams) = ([vec![], vec![]], [vec![], vec![]], [vec![], vec![]]);
     for example in 0..count {
         for left in outputs {
-            let [values, sizes] = row(left, example);
-            for vector in values_of_rows(&directions, len) {
-                let of_sizes: Vec<f64> = vector.iter().map(|value| value.abs()).collect();
-                dots[0].push(product(&values, &vector, &|_| 1.0));
-                dots[1].push(product(&sizes, &of_sizes, &|_| 1.0));
+            let [values, sizes] = left.dense.row(example);
+            for (vector, of_sizes) in &vectors {
+                dots[0].push(plain(values, vector));
+                dots[1].push(plain(sizes, of_sizes));
             }
-            squares[0].push(product(&values, &values, &weight));
-            squares[1].push(product(&sizes, &sizes, &weight));
+            squares[0].push(weighted(values, values));
+            squares[1].push(weighted(sizes, sizes));
             for right in outputs {
-                let [others, other_sizes] = row(right, example);
-                grams[0].push(product(&values, &others, &weight));
-                grams[1].push(product(&sizes, &other_sizes, &weight));
+                let [others, other_sizes] = right.dense.row(example);
+                grams[0].push(weighted(values, others));
+                grams[1].push(weighted(sizes, other_sizes));
             }
         }
     }

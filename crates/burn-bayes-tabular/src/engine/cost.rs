@@ -9,14 +9,14 @@ use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 use super::likelihood::has_noise_precision;
 use super::method::{MethodConfig, rank};
 use super::noise::relative_length;
-use super::{EpochRecord, Observer, TrainedModel, fit, in_effect};
+use super::{EpochRecord, Observer, TrainedModel, fit, in_effect, sampling};
 use crate::error::{Result, TabularError};
 use crate::rows::TrainingSet;
 use crate::settings::{FitSettings, NoisePrecision, OptimizerName};
 
-/// Warm-up steps that are not timed, because they allocate memory.
+/// Times that an observer is asked before they count, because the first steps allocate memory.
 const WARM_UP: usize = 5;
-/// Number of timed steps, unless they take too long.
+/// The number of times that count, unless they take too long.
 const TIMED: usize = 40;
 const LONGEST: Duration = Duration::from_secs(5);
 
@@ -72,18 +72,24 @@ impl TimeEstimate {
 /// Times a few steps of a fit, or the whole fit of a linear model that is solved directly.
 pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEstimate> {
     let settings = &in_effect(training_set, settings.clone());
-    let timed = match settings.method.is_sampled() {
-        // The observer sees every one of so few steps.
-        true => FitSettings {
-            epochs: Some(WARM_UP + TIMED),
-            ..settings.clone()
-        },
+    let (timed, steps_seen) = match settings.method.is_sampled() {
+        true => {
+            let (epochs, steps) = sampling::seen(settings.epochs(training_set.rows()));
+            let settings = FitSettings {
+                epochs: Some(epochs),
+                ..settings.clone()
+            };
+            (settings, steps)
+        }
         // Without trainings before the fit.
-        false if has_noise_precision(settings, training_set.target()) => FitSettings {
-            noise_precision: NoisePrecision::Given(1.0),
-            ..settings.clone()
-        },
-        false => settings.clone(),
+        false if has_noise_precision(settings, training_set.target()) => {
+            let settings = FitSettings {
+                noise_precision: NoisePrecision::Given(1.0),
+                ..settings.clone()
+            };
+            (settings, 1)
+        }
+        false => (settings.clone(), 1),
     };
     let mut watch = Watch::default();
     let start = Instant::now();
@@ -100,12 +106,12 @@ pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEs
     }
     let steps = settings.steps(training_set.rows()) as f64;
     Ok(TimeEstimate {
-        step: watch.step(),
+        step: watch.interval() / steps_seen as f64,
         steps: steps * relative_length(training_set, settings)?,
     })
 }
 
-/// Records the times of steps, and stops the fit after enough of them.
+/// Records when it is asked whether a fit goes on, before every step or some of them, and stops the fit after enough of them.
 #[derive(Default)]
 struct Watch {
     begun: RefCell<Vec<Instant>>,
@@ -114,8 +120,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Seconds per step, including warm-up steps only if there are no others.
-    fn step(&self) -> f64 {
+    /// Seconds between two times, those of the warm-up only if there are no others.
+    fn interval(&self) -> f64 {
         let mut limits = self.begun.borrow().clone();
         // Only the end of the last step is needed: the others end where the next one begins.
         limits.extend(self.ended.filter(|end| Some(end) > limits.last()));

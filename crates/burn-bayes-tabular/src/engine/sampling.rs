@@ -124,6 +124,16 @@ fn is_lengthened(settings: &FitSettings) -> bool {
 /// The random stream of the starts.
 const STARTS: u64 = 0x7374_6172;
 
+/// About so many epochs, of which an observer is asked before every equal number, and this number.
+pub(super) fn seen(epochs: usize) -> (usize, usize) {
+    let every = (epochs / SHOWN).max(1);
+    let every = match every < UNINTERRUPTED {
+        true => every,
+        false => every / UNINTERRUPTED * UNINTERRUPTED,
+    };
+    (SHOWN * every, every.min(UNINTERRUPTED))
+}
+
 struct Chains<'a, 'b> {
     training: &'a Training<'b>,
     /// Of the first chain at its start.
@@ -270,6 +280,19 @@ mod tests {
             likelihood: Some(likelihood),
             epochs: Some(2000),
             ..FitSettings::default()
+        }
+    }
+
+    #[test]
+    fn a_timed_run_is_asked_before_equal_numbers_of_epochs() {
+        for (epochs, expected) in [
+            (30, (50, 1)),
+            (120, (100, 2)),
+            (1000, (1000, 10)),
+            (7000, (7000, 10)),
+            (7300, (7000, 10)),
+        ] {
+            assert_eq!(seen(epochs), expected);
         }
     }
 

@@ -168,6 +168,7 @@ impl ClassificationScores {
             .collect::<Result<_>>()?;
         let (costs, distances) = (log_losses(&labelled), brier_losses(&labelled));
         let [accuracy, nll, brier] = intervals.of_means([&hits, &costs, &distances]);
+        let accuracy = intervals.of_fraction(accuracy, &hits);
         let parts = members(&predictions.members)
             .map(|members| MemberDisagreement::of_classes(&draws, &members));
         let parts = parts.transpose()?;
@@ -414,7 +415,9 @@ mod tests {
     fn what_rows_leave_undefined_is_absent_and_says_why() {
         let one_row = scored(&predictions(2, 1, &[0.2, 0.8]), &[1]);
         assert_eq!(one_row.accuracy.value, Some(1.0));
-        assert_eq!(one_row.accuracy.interval, None);
+        // A share of hits of .025 has one of one that often.
+        let interval = one_row.accuracy.interval.unwrap();
+        assert!((interval.lower - 0.025).abs() < 1e-12 && interval.upper == 1.0);
         assert!(one_row.auroc.absent.as_ref().unwrap().contains("class"));
         let absent: Vec<_> = one_row
             .selective

@@ -209,7 +209,7 @@ pub(super) fn coverage(
     let [coverage, mean_width, winkler] = intervals.of_means([&hits, &widths, &winkler]);
     Ok(CoverageScores {
         level,
-        coverage,
+        coverage: intervals.of_fraction(coverage, &hits),
         mean_width,
         winkler,
         expected: None,

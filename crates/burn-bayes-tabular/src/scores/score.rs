@@ -1,6 +1,6 @@
 //! A score with a confidence interval, or the reason why it is missing.
 
-use burn_bayes::eval::{Bootstrap, EvalError, ScoreInterval};
+use burn_bayes::eval::{Bootstrap, EvalError, ScoreInterval, coverage_by_group};
 use serde::Serialize;
 
 use crate::rows::Units;
@@ -22,7 +22,7 @@ impl From<&Self> for Score {
     }
 }
 
-/// A bootstrap interval.
+/// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// Lower limit.
@@ -100,6 +100,31 @@ impl Intervals<'_> {
                     |row| format!("the value of row {row} (from 0) is {}", values[row]),
                 ))
             }),
+        }
+    }
+
+    /// The fraction of rows that are hits, from [`of_means`](Self::of_means): where all or none are, resamples say nothing, and the
+    /// limits are those of a binomial distribution.
+    pub(crate) fn of_fraction(self, score: Score, hits: &[f64]) -> Score {
+        let Self::Bootstrapped(units) = self else {
+            return score;
+        };
+        let is_one_sided = score
+            .value
+            .is_some_and(|share| share == 0.0 || share == 1.0);
+        if score.interval.is_some() || !is_one_sided {
+            return score;
+        }
+        let hits: Vec<bool> = hits.iter().map(|&hit| hit > 0.5).collect();
+        // The level matters for the p-value only.
+        let found = coverage_by_group(&vec![0; hits.len()], &hits, 0.5, units.clusters());
+        match found.ok().and_then(|groups| groups.first().copied()) {
+            Some(all) => Score {
+                interval: Some(all.interval.into()),
+                absent: None,
+                ..score
+            },
+            None => score,
         }
     }
 
@@ -221,4 +246,27 @@ impl Score {
 /// The mean of numbers.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_hits_have_the_limits_of_a_binomial_distribution() {
+        let hits = [1.0; 20];
+        let of = |units: &Units| {
+            let intervals = Intervals::Bootstrapped(units);
+            let [score] = intervals.of_means([&hits]);
+            intervals.of_fraction(score, &hits)
+        };
+        // A share of hits of .025^(1/n) has n of n in one of forty sets of rows.
+        let lower = |rows: f64| 0.025_f64.powf(rows.recip());
+        let groups: Vec<usize> = (0..20).map(|row| row / 4).collect();
+        for (units, rows) in [(Units::rows(20), 20.0), (Units::of(&groups), 5.0)] {
+            let found = of(&units).interval.unwrap();
+            assert!((found.lower - lower(rows)).abs() < 1e-9, "{found:?}");
+            assert_eq!(found.upper, 1.0);
+        }
+    }
 }
