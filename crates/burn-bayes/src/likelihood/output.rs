@@ -229,13 +229,15 @@ pub(crate) fn unit_precisions(likelihood: &Likelihood, targets: &Tensor<2>) -> R
         true => vec![0.0; width],
         false => to_host(targets.clone().var(0)),
     };
-    let variances = match count {
-        1 => vec![variances.iter().sum::<f64>() / width as f64],
-        _ => variances,
+    let largest = to_host(targets.clone().abs().max_dim(0)).into_iter();
+    let rounding = largest.map(|largest: f64| (ROUNDING * largest).powi(2));
+    let of_noise = |of_targets: Vec<f64>| match count {
+        1 => vec![of_targets.iter().sum::<f64>() / width as f64],
+        _ => of_targets,
     };
-    let largest = targets.clone().abs().max().into_scalar::<f64>();
-    let rounding = (ROUNDING * largest).powi(2);
-    match variances.iter().all(|variance| *variance > rounding) {
+    let (variances, rounding) = (of_noise(variances), of_noise(rounding.collect()));
+    let varies = |(variance, rounding): (&f64, &f64)| variance > rounding;
+    match variances.iter().zip(&rounding).all(varies) {
         true => Ok(variances.into_iter().map(f64::recip).collect()),
         false => Err(Error::config(
             "targets",
@@ -391,6 +393,21 @@ mod tests {
         let device = Device::default();
         let column = |numbers: [f32; 2]| Tensor::from_data(numbers.map(|number| [number]), &device);
         LikelihoodOutput::new(likelihood, column(outputs), column(targets))
+    }
+
+    #[test]
+    fn targets_that_differ_by_rounding_are_equal_each_in_its_own_unit() {
+        let of_rows = |rows: [[f32; 2]; 3]| {
+            let likelihood = Likelihood::GaussianTargets {
+                noise_precisions: vec![1.0, 1.0],
+            };
+            unit_precisions(&likelihood, &Tensor::from(rows))
+        };
+        let found = of_rows([[1e8, 0.5], [3e8, 1.5], [2e8, 1.0]]).unwrap();
+        assert!((found[0] * 1e16 - 1.0).abs() < 1e-5 && (found[1] - 4.0).abs() < 1e-5);
+        // The next number in single precision is .82000006.
+        let equal = of_rows([[1e8, 0.82], [3e8, 0.820_000_06], [2e8, 0.82]]);
+        assert!(equal.unwrap_err().to_string().contains("equal"));
     }
 
     #[test]
