@@ -37,16 +37,17 @@ pub(super) fn findings(results: &Results<'_>) -> Vec<Finding> {
 
 /// VIFA beside the plain network, with the paper's ResNet-18.
 fn of_residual(results: &Results<'_>) -> Vec<Finding> {
-    let losses = [
-        NLL.to_string(),
-        format!("-{}", kept(Uncertainty::Entropy, 50)),
+    let kept = kept(Uncertainty::Entropy, 50);
+    // The sign of a loss, of which less is better.
+    let measures = [
+        (NLL, 1.0, "NLL"),
+        (&kept, -1.0, "accuracy at 50 % kept by entropy"),
     ];
-    let names = ["NLL", "accuracy at 50 % kept by entropy"];
     let mut findings = Vec::new();
-    for (loss, name) in losses.iter().zip(names) {
+    for (measure, sign, name) in measures {
         let differences = SETS
             .each_ref()
-            .map(|set| difference(results, set.name, loss));
+            .map(|set| difference(results, set.name, measure, sign));
         for (set, found) in SETS.iter().zip(&differences) {
             let claim = format!(
                 "{}: {name} of VIFA is no worse than the plain network's by more than a standard error of the difference",
@@ -66,13 +67,9 @@ fn of_residual(results: &Results<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Of VIFA minus the plain network, over splits, of a measure, or of its negative if its name begins with a minus.
-fn difference(results: &Results<'_>, set: &str, measure: &str) -> Option<Summary> {
+/// A measure of VIFA minus that of the plain network, times a sign, over splits.
+fn difference(results: &Results<'_>, set: &str, measure: &str, sign: f64) -> Option<Summary> {
     let case = residual::case(set);
-    let (sign, measure) = match measure.strip_prefix('-') {
-        Some(measure) => (-1.0, measure),
-        None => (1.0, measure),
-    };
     let value = |record: &Record| record.computed.measures.get(measure).copied();
     let of_vifa = results.of(&case, residual::VIFA);
     let differences = of_vifa.filter_map(|vifa| {
