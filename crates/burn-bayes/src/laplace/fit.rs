@@ -107,14 +107,10 @@ where
         batches: impl IntoIterator<Item = M::Input>,
     ) -> Result<FactorPosterior> {
         let (fit, rows) = self.gauss_newton_with_rows(model, batches)?;
-        let fit = match self.prior_choice {
-            PriorChoice::Given(_) => {
-                fit.warn_of_wide_draws(&rows, model)?;
-                fit
-            }
-            PriorChoice::Evidence(_) => fit.with_near_draws(&rows, model)?,
-        };
-        fit.posterior()
+        if let PriorChoice::Given(_) = self.prior_choice {
+            fit.warn_of_wide_draws(&rows, model)?;
+        }
+        self.near(fit, &rows, model)?.posterior()
     }
 }
 
@@ -139,7 +135,12 @@ impl Laplace {
     where
         M: Module + ModelOutputs<Input: ExampleBatch> + 'static,
     {
-        Ok(self.gauss_newton_with_rows(model, batches)?.0)
+        let (fit, rows) = self.gauss_newton_with_rows(model, batches)?;
+        // There the linearised model loses exactly what the quadratic approximation says.
+        match model.likelihood().has_constant_curvature() {
+            true => Ok(fit),
+            false => self.near(fit, &rows, model),
+        }
     }
 
     /// The fit, and some of its rows.
@@ -172,8 +173,7 @@ impl Laplace {
                 }
             }
         })?;
-        let is_near = likelihood.has_constant_curvature();
-        pass.finish(self, model, is_near)
+        pass.finish(self)
     }
 
     /// Computes the empirical Fisher information of these batches, Σᵢ gᵢgᵢᵀ with the gradients of every example's
@@ -200,7 +200,19 @@ impl Laplace {
                 "is KroneckerLastLayer, which the empirical Fisher information does not have; use `gauss_newton`",
             )),
         })?;
-        Ok(pass.finish(self, model, false)?.0)
+        let (fit, rows) = pass.finish(self)?;
+        self.near(fit, &rows, model)
+    }
+
+    /// With a prior whose draws are near, unless one was given.
+    fn near<M>(&self, fit: LaplaceFit, rows: &SomeRows<M::Input>, model: &M) -> Result<LaplaceFit>
+    where
+        M: Module + ExampleLoss<Input: ExampleBatch>,
+    {
+        match self.prior_choice {
+            PriorChoice::Given(_) => Ok(fit),
+            PriorChoice::Evidence(_) => fit.with_near_draws(rows, model),
+        }
     }
 }
 
@@ -286,13 +298,8 @@ impl<B: ExampleBatch> Pass<B> {
         Ok(())
     }
 
-    /// The fit, and some of its rows. `is_near` says that the quadratic approximation of the linearised model is exact.
-    fn finish<M: Module + ExampleLoss<Input = B>>(
-        self,
-        laplace: &Laplace,
-        model: &M,
-        is_near: bool,
-    ) -> Result<(LaplaceFit, SomeRows<B>)> {
+    /// The fit, with the prior of the evidence unless one was given, and some of its rows.
+    fn finish(self, laplace: &Laplace) -> Result<(LaplaceFit, SomeRows<B>)> {
         if self.examples == 0 {
             return Err(Error::config("batches", "have no examples"));
         }
@@ -325,13 +332,7 @@ impl<B: ExampleBatch> Pass<B> {
         };
         let fit = match &laplace.prior_choice {
             PriorChoice::Given(_) => fit,
-            PriorChoice::Evidence(sharing) => {
-                let best = fit.with_optimal_prior(*sharing)?;
-                match is_near {
-                    true => best,
-                    false => best.with_near_draws(&self.rows, model)?,
-                }
-            }
+            PriorChoice::Evidence(sharing) => fit.with_optimal_prior(*sharing)?,
         };
         Ok((fit, self.rows))
     }

@@ -28,13 +28,13 @@ const SECONDS: f64 = 30.0;
 const MOST_STEPS: u64 = 20_000;
 /// Chains that would take so many times the budget are not begun.
 const MOST_BUDGETS: f64 = 2.0;
+/// The steps by which chains are lengthened.
+const LENGTHENED: u64 = 3250;
+
 /// The work of a step of a chain: its gradient has so many multiplications, and computes so many numbers.
 pub(super) fn work_of_step(multiplications: u64, numbers: usize) -> f64 {
     multiplications as f64 + OF_NUMBER * numbers as f64 + OF_STEP
 }
-
-/// The steps by which chains are lengthened.
-const LENGTHENED: u64 = 3250;
 
 impl Budget {
     /// The rows whose predictions are compared across chains.
