@@ -35,7 +35,7 @@ except ImportError:  # before Python 3.11: that of pip
 Array = np.ndarray
 Rows = Union[str, Path, Iterable[Mapping[str, Any]], Mapping[str, Sequence[Any]]]
 
-RUN_FORMAT, PREPARATION_FORMAT, POSTERIOR_FORMAT = 5, 5, "1"
+RUN_FORMAT, PREPARATION_FORMAT, POSTERIOR_FORMAT = 5, 6, "1"
 RESTORE = "restore the file that the fit wrote, or fit again"
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null")
 SEPARATORS = " \u00a0\u202f\u2009'\u2019"
@@ -477,6 +477,7 @@ class Preparation:
 
 
 def _scaled(value: float, numbers: Dict[str, Any]) -> float:
+    value = math.asinh(value / numbers["unit"]) if "unit" in numbers else value
     return (value - numbers["scale"]["centre"]) / numbers["scale"]["spread"]
 
 

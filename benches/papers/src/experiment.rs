@@ -105,6 +105,8 @@ impl Effort {
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) data: PathBuf,
+    /// Where results are kept.
+    pub(crate) out: PathBuf,
     pub(crate) effort: Effort,
     /// What the names of the wanted jobs contain, if not all are wanted.
     pub(crate) only: Option<String>,

@@ -208,8 +208,10 @@ fn ways_to(path: &str) -> String {
 /// Computes what is not known of an experiment, and writes down all that is known now; nothing if no job
 /// is wanted.
 fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Option<Outcome>> {
+    let folder = request.out.join(experiment.name);
     let context = Context {
         data: request.data.clone(),
+        out: folder.clone(),
         effort: request.effort,
         only: request.only.clone(),
     };
@@ -220,7 +222,6 @@ fn reproduce(experiment: &'static Experiment, request: &Request) -> Result<Optio
     if wanted.is_empty() {
         return Ok(None);
     }
-    let folder = request.out.join(experiment.name);
     make_folder(&folder)?;
     let cache = ResultCache::open(&folder.join("cells.jsonl"))?;
     let command = command_line(&arguments(experiment, request));
@@ -305,8 +306,12 @@ mod tests {
 
     /// The jobs of an experiment. They read no data before they are computed.
     fn jobs(experiment: &Experiment, effort: Effort, only: Option<String>) -> Vec<Job> {
-        let data = PathBuf::from("absent");
-        let context = Context { data, effort, only };
+        let context = Context {
+            data: "absent".into(),
+            out: "absent".into(),
+            effort,
+            only,
+        };
         (experiment.jobs)(&context).unwrap()
     }
 

@@ -68,6 +68,7 @@ mod generators;
 mod growing;
 mod json_lines;
 mod levels;
+mod magnitudes;
 mod one_or_several;
 mod patients;
 mod preprocessor;

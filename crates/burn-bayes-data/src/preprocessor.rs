@@ -12,6 +12,7 @@ use crate::dataset::{Dataset, Features, Targets};
 use crate::dates::{DateOrder, Moment, WEEKDAYS};
 use crate::error::{DataError, Place, at_path, shown};
 use crate::levels::Levels;
+use crate::magnitudes::logarithm;
 use crate::one_or_several::OneOrSeveral;
 use crate::preprocessor_config::{MissingPolicy, PreprocessorConfig, Task, UnseenPolicy};
 use crate::scale::ColumnScale;
@@ -19,7 +20,7 @@ use crate::source;
 use crate::table::{Column, ColumnKind, Table};
 
 /// The format of a saved [`Preprocessor`].
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 /// A preprocessor fitted on training rows, saved with the model.
 ///
@@ -105,12 +106,25 @@ pub(crate) enum Code {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Numbers {
+    /// The unit of the logarithms that are scaled, of a column with long tails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unit: Option<f64>,
     pub(crate) scale: ColumnScale,
     /// What replaces missing values.
     pub(crate) imputed: f64,
     /// The range of the training rows.
     pub(crate) least: f64,
     pub(crate) most: f64,
+}
+
+impl Numbers {
+    /// The scaled number, which must be of a size that networks can compute with; `place` is for messages.
+    fn scaled(&self, value: f64, place: impl Fn() -> Place) -> Result<f64, DataError> {
+        match self.unit {
+            Some(unit) => self.scale.apply_at(logarithm(value, unit), place),
+            None => self.scale.apply_at(value, place),
+        }
+    }
 }
 
 /// Which parts of a date become features.
@@ -188,6 +202,13 @@ impl Preprocessor {
     /// The columns that have no feature, since they say nothing about the training rows.
     pub fn left_out(&self) -> impl Iterator<Item = &str> {
         self.left_out.iter().map(String::as_str)
+    }
+
+    /// The columns whose numbers are scaled as logarithms.
+    pub fn logarithmic(&self) -> impl Iterator<Item = &str> {
+        let of_column = |plan: &'_ FeaturePlan| matches!(&plan.code, Code::Number { numbers } if numbers.unit.is_some());
+        let columns = self.features.iter().filter(move |plan| of_column(plan));
+        columns.map(|plan| plan.name.as_str())
     }
 
     /// The number of features.
@@ -422,6 +443,10 @@ impl Preprocessor {
                     let (imputed, name) = (numbers.imputed, shown(&plan.name));
                     return Err(format!("{imputed} for a missing {name}"));
                 }
+                Code::Number { numbers } if !numbers.unit.is_none_or(is_unit) => {
+                    let name = shown(&plan.name);
+                    return Err(format!("a unit of {name} that is not above 0"));
+                }
                 Code::OneHot {
                     levels,
                     rare,
@@ -444,6 +469,10 @@ impl Preprocessor {
         }
         self.targets().iter().try_for_each(TargetPlan::check)
     }
+}
+
+fn is_unit(unit: f64) -> bool {
+    unit.is_finite() && unit > 0.0
 }
 
 impl TargetPlan {
@@ -628,7 +657,7 @@ impl FeaturePlan {
         match &self.code {
             Code::Number { numbers } => {
                 let value = column.number(row).unwrap_or(numbers.imputed);
-                values.push(numbers.scale.apply_at(value, place)?);
+                values.push(numbers.scaled(value, place)?);
             }
             Code::Exposure { scale } => {
                 let value = exposure(column, row, &place)?;
@@ -654,11 +683,11 @@ impl FeaturePlan {
                     let moment = order
                         .moment(text)
                         .ok_or_else(|| not_a_date(text, place()))?;
-                    values.push(days.scale.apply_at(moment.days(), place)?);
+                    values.push(days.scaled(moment.days(), place)?);
                     parts.push(moment, values);
                 }
                 None => {
-                    values.push(days.scale.apply_at(days.imputed, place)?);
+                    values.push(days.scaled(days.imputed, place)?);
                     values.extend(parts.names().iter().map(|_| 0.0));
                 }
             },

@@ -68,6 +68,9 @@ pub struct PreprocessorConfig {
     /// The scaling of numeric features.
     #[serde(default)]
     pub scaling: Scaling,
+    /// Whether numeric features with long tails are scaled as logarithms, of both signs and linear near 0; for standardised features.
+    #[serde(default)]
+    pub features_are_logarithmic: bool,
     /// The scaling of numeric targets.
     #[serde(default)]
     pub target_scaling: Scaling,
@@ -107,6 +110,7 @@ impl PreprocessorConfig {
             missing: MissingPolicy::Refuse,
             unseen: UnseenPolicy::Refuse,
             scaling: Scaling::Standardise,
+            features_are_logarithmic: false,
             target_scaling: Scaling::Standardise,
             target_is_logarithmic: false,
             rare: any_number(),
@@ -179,6 +183,15 @@ impl PreprocessorConfig {
     #[must_use]
     pub fn with_scaling(self, scaling: Scaling) -> Self {
         Self { scaling, ..self }
+    }
+
+    /// Scales numeric features with long tails as logarithms.
+    #[must_use]
+    pub fn with_logarithmic_features(self) -> Self {
+        Self {
+            features_are_logarithmic: true,
+            ..self
+        }
     }
 
     /// Sets the scaling of numeric targets.

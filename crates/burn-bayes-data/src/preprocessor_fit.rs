@@ -8,11 +8,12 @@ use crate::checks::{
 use crate::dates::{DateOrder, Moment, WEEKDAYS};
 use crate::error::{DataError, Place, listed, shown};
 use crate::levels::Levels;
+use crate::magnitudes::Magnitudes;
 use crate::preprocessor::{
     Code, DateParts, FeaturePlan, Numbers, Preprocessor, TargetCode, TargetPlan, not_a_date,
 };
 use crate::preprocessor_config::{MissingPolicy, PreprocessorConfig, Task};
-use crate::scale::{ColumnScale, Spread};
+use crate::scale::{ColumnScale, Scaling, Spread};
 use crate::suspicion::leave_out;
 use crate::table::{Column, ColumnKind, Table};
 
@@ -74,6 +75,8 @@ struct Columns {
 struct Feature {
     name: String,
     seen: Seen,
+    /// Those of numbers that may be scaled as logarithms.
+    magnitudes: Option<Magnitudes>,
     /// Those of a column of dates, in the place of its categories.
     dates: Option<Dates>,
     /// The number of missing values.
@@ -233,6 +236,9 @@ impl PreprocessorFit {
                     Seen::Numbers(spread) => {
                         if let Some(value) = column.number(row) {
                             spread.push(check_finite(value, place)?);
+                            if let Some(magnitudes) = &mut feature.magnitudes {
+                                magnitudes.push(value);
+                            }
                         }
                     }
                     Seen::Categories(counts) => {
@@ -279,6 +285,7 @@ impl PreprocessorFit {
         let numbers = |spread: &Spread, name: &str| {
             let (least, most) = spread.range();
             Ok::<_, DataError>(Numbers {
+                unit: None,
                 scale: spread.scale(self.config.scaling, place(name))?,
                 imputed: spread.mean(),
                 least,
@@ -294,6 +301,7 @@ impl PreprocessorFit {
             let Feature {
                 name,
                 seen,
+                magnitudes,
                 dates,
                 missing,
             } = feature;
@@ -312,9 +320,21 @@ impl PreprocessorFit {
                     days: numbers(&dates.days, &name)?,
                     parts: dates.parts(),
                 },
-                (None, Seen::Numbers(spread)) => Code::Number {
-                    numbers: numbers(&spread, &name)?,
-                },
+                (None, Seen::Numbers(spread)) => {
+                    let kept = numbers(&spread, &name)?;
+                    let logarithmic = magnitudes.and_then(|found| found.logarithmic());
+                    Code::Number {
+                        numbers: match logarithmic {
+                            Some((unit, scale)) => Numbers {
+                                unit: Some(unit),
+                                scale,
+                                imputed: unit * scale.centre.sinh(),
+                                ..kept
+                            },
+                            None => kept,
+                        },
+                    }
+                }
                 (None, Seen::Categories(counts)) => {
                     one_hot(counts, &name, &self.config, self.rows, place(&name))?
                 }
@@ -414,6 +434,9 @@ impl Columns {
             .map(|column| Feature {
                 name: column.name().to_string(),
                 seen: Seen::new(column.kind()),
+                magnitudes: (config.features_are_logarithmic
+                    && config.scaling == Scaling::Standardise)
+                    .then(Magnitudes::default),
                 dates: Dates::of(column),
                 missing: 0,
             })

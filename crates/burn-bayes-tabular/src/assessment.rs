@@ -367,7 +367,7 @@ mod tests {
         let diagnosis = |verdict| Diagnosis {
             verdict,
             decrement: 0.0,
-            scale_gain: 0.0,
+            covariance_gain: 0.0,
             standard_error: 0.0,
             weights: 10,
             motion: Motion::default(),

@@ -454,7 +454,16 @@ impl Verdict {
                 true => format!(" ± {error:.1}"),
                 false => String::new(),
             };
-            let found = format!("{:.1}{error} nats ({weights} weights)", gap.nats());
+            let of_factors = match gap.factor_gain {
+                Some(gain) if gap.has_poor_factors() => {
+                    format!(", of which better factors would gain {gain:.1}")
+                }
+                _ => String::new(),
+            };
+            let found = format!(
+                "{:.1}{error} nats ({weights} weights){of_factors}",
+                gap.nats()
+            );
             match gap.convergence(weights) {
                 Convergence::Converged => None,
                 Convergence::NotConverged if self.is_of_iterates => Some(format!(
@@ -553,9 +562,13 @@ impl fmt::Display for Verdict {
         match (self.agreement, self.kl_gap) {
             _ if !problems.is_empty() => f.write_str(&problems.join("; ")),
             (Some(agreement), _) => write!(f, "{agreement}; no problem was found"),
-            (None, Some(_)) => f.write_str(
-                "the mean and the deviations of the weights have converged, and no problem was found",
-            ),
+            (None, Some((gap, _))) => {
+                let deviations = match gap.factor_gain {
+                    Some(_) => ", the deviations and the factors",
+                    None => " and the deviations",
+                };
+                write!(f, "the mean{deviations} of the weights have converged, and no problem was found")
+            }
             (None, None) if self.is_judged() => f.write_str("no problem was found"),
             (None, None) => f.write_str(
                 "not judged: no losses of rows were compared; validate with a model whose output has them, as that of \
@@ -705,6 +718,7 @@ mod tests {
         let gap = KlGap {
             decrement: 0.0,
             scale_gain: 900.0,
+            factor_gain: None,
             standard_error: 1.0,
             undetermined: 0,
         };

@@ -1,6 +1,7 @@
 //! The paper's ResNet-18 on the medical pictures: with a stem for small pictures, and with weights that have first
 //! learned clothing, where the paper's have learned photographs.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use burn::module::ParamGroup;
@@ -14,12 +15,14 @@ use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::random::generator;
 use burn_bayes_tabular::settings::DeviceName;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use super::network::linear;
 use super::scores;
 use crate::experiment::{Context, Effort, Job, Key, Measures};
 use crate::images::{COLOURS, Clothing, Parts, Pictures};
 use crate::picture_fit::{Classifier, Fit, Learned};
+use crate::sets::hexadecimal;
 use crate::shared::Shared;
 
 pub(super) const PLAIN: &str = "plain network";
@@ -88,8 +91,11 @@ pub(super) fn jobs(
         return Ok(jobs);
     }
     let protocol = Protocol::new(0, Learned::Point);
-    let known = clothing.clone();
-    let first = Shared::new(move || protocol.first_weights(&*known.get()?));
+    let (known, out) = (clothing.clone(), context.out.clone());
+    let first = Shared::new(move || {
+        let file = out.join(protocol.first_file());
+        protocol.first_weights(&*known.get()?, &file)
+    });
     for (set, pictures) in sets {
         for split in 0..5 {
             let (pictures, clothing) = (pictures.clone(), clothing.clone());
@@ -186,15 +192,27 @@ impl Protocol {
         classifier(ResNet18::of_width(self.width, COLOURS, KINDS, device))
     }
 
-    /// Those of a network that has learned clothing.
-    fn first_weights(&self, clothing: &Clothing) -> Result<PointPosterior> {
-        let pictures = clothing.first(self.clothing)?.coloured();
+    /// The name of the file of weights that have learned clothing, which says what they depend on.
+    fn first_file(&self) -> String {
+        let settings = format!("{:?}", (self.first, self.clothing, self.width));
+        let mark = hexadecimal(Sha256::new_with_prefix(settings));
+        format!("clothing-{}.safetensors", &mark[..16])
+    }
+
+    /// Those of a network that has learned clothing, which takes twenty minutes and is done once.
+    fn first_weights(&self, clothing: &Clothing, file: &Path) -> Result<PointPosterior> {
         let device = DeviceName::host()?.autodiff();
+        if file.exists() {
+            return Ok(PointPosterior::load(file, &device)?);
+        }
+        let pictures = clothing.first(self.clothing)?.coloured();
         // No other job of the experiment draws from the device's generator.
         device.seed(self.first.seed);
         let network = self.network(&device);
         let trained = self.first.at_a_point(network, &pictures)?;
-        Ok(PointPosterior::of(&trained, &ParamGroup::all())?)
+        let weights = PointPosterior::of(&trained, &ParamGroup::all())?;
+        weights.save(file)?;
+        Ok(weights)
     }
 
     fn predicted(&self, first: &PointPosterior, parts: &Parts) -> Result<Predicted> {
@@ -231,7 +249,9 @@ mod tests {
             test,
         };
         let mut protocol = Protocol::new(3, VIFA_FIT);
+        let of_width = protocol.first_file();
         protocol.width = 4;
+        assert_ne!(protocol.first_file(), of_width);
         protocol.fit.epochs = 30;
         protocol.fit.mean_rate = None;
         protocol.fit.draws = 3;

@@ -19,7 +19,7 @@ pub(crate) use command::run;
 pub(crate) use idx::{MnistImages, read_mnist};
 pub(crate) use images::{ImageShape, LabelledImages};
 pub(crate) use libsvm::read_libsvm;
-pub(crate) use named_sets::{NAMED_SETS, NamedSet};
+pub(crate) use named_sets::{NAMED_SETS, NamedSet, hexadecimal};
 pub(crate) use npz::read_medmnist;
 pub(crate) use numbers::read_numbers;
 pub(crate) use presplit::{Presplit, read_presplit};

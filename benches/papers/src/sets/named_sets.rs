@@ -272,7 +272,7 @@ impl NamedFile {
 }
 
 /// A digest in hexadecimal.
-pub(super) fn hexadecimal(hasher: Sha256) -> String {
+pub(crate) fn hexadecimal(hasher: Sha256) -> String {
     hasher
         .finalize()
         .iter()

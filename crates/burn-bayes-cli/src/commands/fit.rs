@@ -46,8 +46,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let start_time = Instant::now();
     let mut config = config(arguments)?;
     if arguments.threads.is_some() && config.fit.members == 1 {
-        let problem = "is the number of members that are fitted at the same time; give `--members`, or leave it out";
+        let problem = "is the number of members that are fitted at the same time; give `--members`, or leave it out: other fits use all cores";
         return Err(refused("threads", problem));
+    }
+    if !(arguments.resume || arguments.overwrite) {
+        RunFolder::check_free(&arguments.out)?;
     }
     let rows = chosen(&mut config)?;
     let command = command_line();

@@ -25,7 +25,7 @@ mod needs_python {
             let area = 1000.0 + 3000.0 * u;
             let extra = match row % 6 {
                 0 => "NA".to_string(),
-                _ => format!("{:.1}%", 9.0 * v),
+                _ => format!("{:.1}%", (9.0 * v).exp()),
             };
             let price = (6.0 + u + 0.3 * (x - 0.5)).exp();
             let rent = 5.0 * u - 3.0 * v + y;
@@ -101,7 +101,7 @@ mod needs_python {
             "price",
             &[
                 "--task regression --target-scale log --method mclmc --epochs 100 --validation 0.4 --recalibrate variance",
-                "--task regression --target-scale log --method mclmc --epochs 100 --likelihood gaussian --model linear",
+                "--task regression --target-scale log --method mclmc --epochs 100 --likelihood gaussian --model linear --feature-scale log",
                 "--task regression --target-scale linear --method mclmc --epochs 100 --likelihood mixture \
                  --activation tanh --validation 0.4 --recalibrate variance",
                 "--task regression --target-scale linear --method hmc --epochs 40 --no-intercept",

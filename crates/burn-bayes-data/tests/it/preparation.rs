@@ -255,7 +255,7 @@ fn a_spoilt_preparation_is_refused() {
         .unwrap();
     let good = std::fs::read_to_string(&path).unwrap();
     for (from, to) in [
-        ("format = 5", "format = 6"),
+        ("format = 6", "format = 5"),
         ("spread = 10.0", "spread = 0.0"),
         ("imputed = \"Oslo\"", "imputed = \"Bonn\""),
         ("\"Rome\"", "\"Oslo\""),
@@ -267,6 +267,58 @@ fn a_spoilt_preparation_is_refused() {
         let error = Preprocessor::load(&path).unwrap_err();
         assert!(error.is_data(), "{from}: {error}");
     }
+}
+
+#[test]
+fn columns_with_long_tails_are_scaled_as_logarithms() {
+    let amounts = (0..40).map(|row| match row % 8 {
+        0 => -1.0,
+        1 => 0.0,
+        2 => f64::NAN,
+        _ => f64::from(row / 2).exp2(),
+    });
+    let table = |amounts: Vec<f64>| {
+        let sizes = (0..amounts.len()).map(|row| row as f64).collect();
+        let prices = (0..amounts.len()).map(|row| (row * row) as f64).collect();
+        let columns = [("amount", amounts), ("size", sizes), ("price", prices)];
+        let columns = columns.map(|(name, values)| Column::numbers(name, values));
+        Table::new(columns.into()).unwrap()
+    };
+    let rows = table(amounts.collect());
+    let config = PreprocessorConfig::new("price", Task::Regression)
+        .with_missing(MissingPolicy::Impute)
+        .with_logarithmic_features();
+    let preprocessor = Preprocessor::fit(&config, &rows, 0..40).unwrap();
+    assert_eq!(preprocessor.logarithmic().collect::<Vec<_>>(), ["amount"]);
+    let features = preprocessor.features(&rows, 0..40).unwrap();
+    let column = (0..40).map(|row| features.row(row)[0]);
+    let column: Vec<f64> = column.collect();
+    let mean = column.iter().sum::<f64>() / 40.0;
+    let variance = column.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 35.0;
+    assert!(
+        mean.abs() < 0.02 && (variance - 1.0).abs() < 0.03,
+        "{mean} {variance}"
+    );
+    // What is missing is the mean of the logarithms, and every number has one.
+    assert!(column[2].abs() < 1e-12, "{}", column[2]);
+    let new = table(vec![0.0, -1e9, 1e9, 1e-300]);
+    let features = preprocessor.features(&new, 0..4).unwrap();
+    assert!((0..4).all(|row| features.row(row)[0].abs() < 20.0));
+    assert!(features.row(1)[0] < column[0] && column[0] < column[1]);
+    assert_eq!(features.row(0)[0], column[1]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("preparation.toml");
+    preprocessor.save(&path).unwrap();
+    assert_eq!(Preprocessor::load(&path).unwrap(), preprocessor);
+    let good = std::fs::read_to_string(&path).unwrap();
+    let line = good
+        .lines()
+        .find(|line| line.starts_with("unit = "))
+        .unwrap();
+    std::fs::write(&path, good.replace(line, "unit = -1.0")).unwrap();
+    let error = Preprocessor::load(&path).unwrap_err();
+    assert!(error.to_string().contains("`amount`"), "{error}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl ChainAgreement {
             }
             _ if self.can_go_on => {
                 let budget = (times * seconds).round().max(1.0);
-                format!("`--resume --budget {budget}` goes on")
+                format!("the command of this fit with `--resume --budget {budget}` goes on")
             }
             _ => format!(
                 "try `--method {method} --epochs {}`",
@@ -150,12 +150,15 @@ mod tests {
         };
         let goes_on = cure(Method::Mclmc, 1.45, None);
         assert!(
-            goes_on.ends_with("`--resume --budget 30` goes on"),
+            goes_on.ends_with("with `--resume --budget 30` goes on"),
             "{goes_on}"
         );
         // A sixth longer, by the inverse of which .45 would come of .525, and by its root of .486.
         let helps = cure(Method::Mclmc, 1.45, Some(1.49));
-        assert!(helps.ends_with("`--resume --budget 30` goes on"), "{helps}");
+        assert!(
+            helps.ends_with("with `--resume --budget 30` goes on"),
+            "{helps}"
+        );
         let helps_not = cure(Method::Mclmc, 1.45, Some(1.47));
         assert!(
             helps_not.contains("longer chains do not help (it was 1.47"),

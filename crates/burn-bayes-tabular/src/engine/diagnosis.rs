@@ -49,8 +49,8 @@ pub struct Diagnosis {
     pub verdict: Verdict,
     /// What a better mean would gain, in nats.
     pub decrement: f64,
-    /// What better scales of the weights would gain, in nats.
-    pub scale_gain: f64,
+    /// What a better covariance would gain, in nats.
+    pub covariance_gain: f64,
     /// The Monte-Carlo standard error of their sum; infinite, and null in JSON, if the draws do not determine it.
     pub standard_error: f64,
     /// D, the number of weights.
@@ -67,7 +67,7 @@ pub struct Diagnosis {
 impl Diagnosis {
     /// The estimated KL gap to the best Gaussian of the family, in nats.
     pub fn kl_gap(&self) -> f64 {
-        self.decrement + self.scale_gain
+        self.decrement + self.covariance_gain
     }
 
     /// What the importance ratios say, without a capital letter and a full stop. Where they say that the fit is far
@@ -87,13 +87,13 @@ impl Diagnosis {
 
     /// Whether the mean has converged, and whether the deviations have.
     fn converged_parts(&self) -> [bool; 2] {
-        let is_mean_worse = self.decrement > self.scale_gain;
+        let is_mean_worse = self.decrement > self.covariance_gain;
         let has_converged = |gain: f64, is_worse: bool| {
             self.is_converged() || !(is_worse || per_weight(gain, self.weights) > CONVERGED)
         };
         [
             has_converged(self.decrement, is_mean_worse),
-            has_converged(self.scale_gain, !is_mean_worse),
+            has_converged(self.covariance_gain, !is_mean_worse),
         ]
     }
 
@@ -110,18 +110,35 @@ impl Diagnosis {
             false => format!("have not converged ({CONSEQUENCE})"),
         };
         // An estimate of nearly nothing may be below zero.
-        let (decrement, gain) = (self.decrement.at_least(0.0), self.scale_gain.at_least(0.0));
+        let (decrement, gain) = (
+            self.decrement.at_least(0.0),
+            self.covariance_gain.at_least(0.0),
+        );
         let mut sentences = match self.convergence() {
             Convergence::Undetermined => vec![sentence(&format!("{}.", self.shown_gap()))],
             _ => vec![
-                format!("The mean {mean}: a better one would gain {decrement:.1} nats."),
-                format!("The deviations {deviations}: better ones would gain {gain:.1} nats."),
+                format!(
+                    "The mean {mean}: a better one would gain {}.",
+                    self.shown(decrement)
+                ),
+                format!(
+                    "The deviations {deviations}: better ones would gain {}.",
+                    self.shown(gain)
+                ),
             ],
         };
         sentences.push(format!("{}.", self.importance_finding()));
         sentences.extend(self.motion.sentences());
         sentences.extend(self.cure.iter().map(|cure| sentence(&format!("{cure}."))));
         sentences
+    }
+
+    /// A gain with its unit, for all weights and for one.
+    fn shown(&self, gain: f64) -> String {
+        format!(
+            "{gain:.1} nats ({:.3} per weight)",
+            per_weight(gain, self.weights)
+        )
     }
 
     /// The KL gap with its unit and the number of weights.
@@ -237,10 +254,10 @@ pub fn diagnose(
     let gap = kl_gap(&fit)?;
     let KlGap {
         decrement,
-        scale_gain,
         standard_error,
         ..
     } = gap;
+    let covariance_gain = gap.covariance_gain();
     let convergence = gap.convergence(weights);
     let verdict = convergence_verdict(convergence, per_weight(decrement, weights));
     let is_direct = linear::applies(training_set, settings);
@@ -259,14 +276,14 @@ pub fn diagnose(
         Verdict::Trust => (Verdict::Trust, None),
         _ if convergence == Convergence::Undetermined => (verdict, Some(COMPARE)),
         _ => {
-            let cure = cure(settings, is_direct, decrement > scale_gain);
+            let cure = cure(settings, is_direct, decrement > covariance_gain);
             (verdict, Some(cure))
         }
     };
     Ok(Some(Diagnosis {
         verdict,
         decrement,
-        scale_gain,
+        covariance_gain,
         standard_error,
         weights,
         motion: model.motion,
@@ -320,7 +337,7 @@ mod tests {
         Diagnosis {
             verdict: Verdict::LookCloser,
             decrement: 0.0,
-            scale_gain: gap,
+            covariance_gain: gap,
             standard_error,
             weights: 100,
             motion: Motion::default(),

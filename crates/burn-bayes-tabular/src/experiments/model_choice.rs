@@ -1,14 +1,15 @@
-//! What a fit predicts with if its settings leave it open: a number or its logarithm, a network or a linear model.
+//! What a fit predicts with if its settings leave it open: a number or its logarithm, from columns with long tails or their
+//! logarithms, by a network or a linear model.
 //!
 //! Rows of the training are left out in turn, as many as are needed for about 400, and predicted by one short chain of a
-//! small network for each scale, and by linear models that are solved directly. The first scale is kept unless another one is
+//! small network for each pair of scales, and by linear models that are solved directly. The first scales are kept unless others are
 //! better by more than a standard error of the difference, paired by row, and the network unless a linear model is so by more
 //! than two: a short chain is worse than the fit that follows.
 
 use std::fmt;
 
 use burn_bayes::Noise;
-use burn_bayes_data::{KFold, Table};
+use burn_bayes_data::{KFold, Preprocessor, Table};
 
 use super::search::Fold;
 use crate::error::{Result, TabularError};
@@ -17,8 +18,8 @@ use crate::random::shuffled;
 use crate::rows::SplitTable;
 use crate::scores::Summary;
 use crate::settings::{
-    Config, DataSettings, FitSettings, LikelihoodName, Method, NetworkShape, NoisePrecision,
-    TargetScaleName, TaskName, UnseenName,
+    Config, DataSettings, FeatureScaleName, FitSettings, LikelihoodName, Method, NetworkShape,
+    NoisePrecision, TargetScaleName, TaskName, UnseenName,
 };
 use crate::text::number;
 
@@ -33,6 +34,8 @@ const DRAWS: usize = 100;
 /// The standard errors by which another scale, and a linear model, must be better.
 const OF_SCALES: f64 = 1.0;
 const OF_MODELS: f64 = 2.0;
+/// The candidates whose NLL is shown.
+const MOST_SHOWN: usize = 4;
 /// Fewer rows decide nothing.
 const FEWEST_ROWS: usize = 40;
 /// The random stream of the rows.
@@ -41,17 +44,18 @@ const ROWS: u64 = 0x6368_6f69;
 /// What was chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelChoice {
-    /// What is predicted of a number.
-    pub target_scale: TargetScaleName,
-    /// Whether a linear model predicts better than a network.
-    pub is_linear: bool,
+    chosen: Candidate,
     /// The mean NLL of the left-out rows, of every candidate.
     costs: Vec<(Candidate, f64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Candidate {
+    /// What is predicted of a number.
     target_scale: TargetScaleName,
+    /// From what of columns with long tails.
+    feature_scale: FeatureScaleName,
+    /// Whether a linear model predicts it, and not a network.
     is_linear: bool,
 }
 
@@ -64,7 +68,7 @@ impl ModelChoice {
         Self::of_candidates(&candidates(rows, config)?, rows, config, threads)
     }
 
-    /// The same of the scale only: the model is that of the settings.
+    /// The same of the scales only: the model is that of the settings.
     ///
     /// # Errors
     /// If the rows cannot be prepared.
@@ -84,7 +88,8 @@ impl ModelChoice {
         let mut made: Vec<(Vec<Config>, Option<Self>)> = Vec::new();
         let choices = configs.into_iter().map(|config| {
             let scales = scales(rows, config)?;
-            let fits: Vec<Config> = scales.iter().map(|one| one.config(config)).collect();
+            let fits = scales.iter().map(|one| one.config(config));
+            let fits = fits.collect::<Result<Vec<Config>>>()?;
             if let Some((_, choice)) = made.iter().find(|(known, _)| *known == fits) {
                 return Ok(choice.clone());
             }
@@ -123,8 +128,8 @@ impl ModelChoice {
             .iter()
             .map(folds_of)
             .collect::<Result<Vec<_>>>()?;
-        let settings = candidates.iter().map(|one| one.settings(&config.fit));
-        let settings: Vec<FitSettings> = settings.collect();
+        let settings = candidates.iter().map(|one| one.settings(config));
+        let settings: Vec<FitSettings> = settings.collect::<Result<_>>()?;
         // A linear model with too many weights would be sampled, longer than the fit that is chosen for.
         let mut usable = Vec::new();
         for (place, candidate) in candidates.iter().enumerate() {
@@ -146,11 +151,11 @@ impl ModelChoice {
         let scored = usable.iter().map(|&place| candidates[place]).zip(costs);
         let scored = scored.filter_map(|(candidate, costs)| Some((candidate, costs?)));
         let scored: Vec<_> = scored.collect();
-        Ok((!scored.is_empty()).then(|| Self::among(&scored)))
+        Ok(Self::among(&scored))
     }
 
     /// The best of candidates with the NLL of every left-out row.
-    fn among(scored: &[(Candidate, Vec<f64>)]) -> Self {
+    fn among(scored: &[(Candidate, Vec<f64>)]) -> Option<Self> {
         let mut best: Option<&(Candidate, Vec<f64>)> = None;
         for is_linear in [false, true] {
             let mut kind = scored.iter().filter(|one| one.0.is_linear == is_linear);
@@ -162,21 +167,18 @@ impl ModelChoice {
             };
         }
         let mean = |costs: &[f64]| Summary::of(costs).map_or(f64::NAN, |summary| summary.mean);
-        let chosen = best.map(|best| best.0);
-        Self {
-            target_scale: chosen.map_or(TargetScaleName::Linear, |one| one.target_scale),
-            is_linear: chosen.is_some_and(|one| one.is_linear),
-            costs: scored
-                .iter()
-                .map(|(one, costs)| (*one, mean(costs)))
-                .collect(),
-        }
+        let costs = scored.iter();
+        best.map(|(chosen, _)| Self {
+            chosen: *chosen,
+            costs: costs.map(|(one, costs)| (*one, mean(costs))).collect(),
+        })
     }
 
     /// Settles what was chosen.
     pub fn apply(&self, config: &mut Config) {
-        config.data.target_scale = self.target_scale;
-        if self.is_linear {
+        config.data.target_scale = self.chosen.target_scale;
+        config.data.feature_scale = self.chosen.feature_scale;
+        if self.chosen.is_linear {
             config.fit.model = Some(linear());
         }
     }
@@ -208,34 +210,66 @@ fn better<'a>(
 fn candidates(rows: &SplitTable, config: &Config) -> Result<Vec<Candidate>> {
     let Config { data, fit } = config;
     let task = data.task()?;
-    let scales = match data.target_scale {
+    let target_scales = match data.target_scale {
         TargetScaleName::Auto if can_be_logarithmic(rows, config)? => {
             vec![TargetScaleName::Linear, TargetScaleName::Log]
         }
         TargetScaleName::Auto => vec![TargetScaleName::Linear],
         given => vec![given],
     };
+    let feature_scales = match data.feature_scale {
+        FeatureScaleName::Auto if has_long_tails(rows, config)? => {
+            vec![FeatureScaleName::Linear, FeatureScaleName::Log]
+        }
+        FeatureScaleName::Auto => vec![FeatureScaleName::Linear],
+        given => vec![given],
+    };
     let is_open = fit.method == Method::Auto && fit.model.is_none() && fit.likelihood.is_none();
     let is_solved = data.targets()?.len() == 1
         && matches!(task, TaskName::Regression | TaskName::Classification);
-    let kinds: &[bool] = match is_open && is_solved && rows.train.len() >= FEWEST_ROWS {
-        true => &[false, true],
-        false => &[false],
+    let kinds = match is_open && is_solved && rows.train.len() >= FEWEST_ROWS {
+        true => vec![false, true],
+        false => vec![!is_open && fit.is_linear()],
     };
-    let with_scales = kinds.iter().flat_map(|&is_linear| {
-        scales.iter().map(move |&target_scale| Candidate {
-            target_scale,
-            is_linear,
-        })
-    });
-    Ok(with_scales.collect())
+    let mut candidates = Vec::new();
+    for is_linear in kinds {
+        for &feature_scale in &feature_scales {
+            candidates.extend(target_scales.iter().map(|&target_scale| Candidate {
+                target_scale,
+                feature_scale,
+                is_linear,
+            }));
+        }
+    }
+    Ok(candidates)
 }
 
-/// The same of the scale only.
+/// The same of the scales only.
 fn scales(rows: &SplitTable, config: &Config) -> Result<Vec<Candidate>> {
     let mut candidates = candidates(rows, config)?;
-    candidates.retain(|candidate| !candidate.is_linear);
+    let is_linear = candidates.first().is_some_and(|first| first.is_linear);
+    candidates.retain(|candidate| candidate.is_linear == is_linear);
     Ok(candidates)
+}
+
+/// Whether the logarithms of columns could be features.
+fn has_long_tails(rows: &SplitTable, config: &Config) -> Result<bool> {
+    let Config { data, fit } = config;
+    if data.targets()?.len() > 1
+        || data.no_standardize
+        || fit.prior.kernel().is_some()
+        || rows.train.len() < FEWEST_ROWS
+    {
+        return Ok(false);
+    }
+    let logarithmic = DataSettings {
+        feature_scale: FeatureScaleName::Log,
+        ..data.clone()
+    };
+    let preparation = logarithmic.preprocessor(&rows.table)?;
+    // What is wrong with the rows is said where they are prepared.
+    let prepared = Preprocessor::fit(&preparation, &rows.table, some(&rows.train, fit.seed));
+    Ok(prepared.is_ok_and(|prepared| prepared.logarithmic().next().is_some()))
 }
 
 /// Whether the logarithm of the target could be predicted.
@@ -275,30 +309,34 @@ fn linear() -> NetworkShape {
 
 impl Candidate {
     /// The settings of its fits, in the place of those that are given.
-    fn config(&self, given: &Config) -> Config {
-        Config {
+    fn config(&self, given: &Config) -> Result<Config> {
+        Ok(Config {
             data: self.data(&given.data),
-            fit: self.settings(&given.fit),
-        }
+            fit: self.settings(given)?,
+        })
     }
 
     fn data(&self, data: &DataSettings) -> DataSettings {
         DataSettings {
             target_scale: self.target_scale,
+            feature_scale: self.feature_scale,
             // A rare category may be in left-out rows only.
             unseen: UnseenName::Zeros,
             ..data.clone()
         }
     }
 
-    fn settings(&self, fit: &FitSettings) -> FitSettings {
+    fn settings(&self, given: &Config) -> Result<FitSettings> {
+        let fit = &given.fit;
+        let is_sampled = fit.method.is_sampled() || fit.method == Method::Auto;
+        let is_number = given.data.task()? == TaskName::Regression;
         let own = FitSettings {
             seed: fit.seed,
             device: fit.device,
             draws: DRAWS,
             ..FitSettings::default()
         };
-        match self.is_linear {
+        Ok(match self.is_linear {
             true => FitSettings {
                 model: Some(linear()),
                 ..own
@@ -307,13 +345,13 @@ impl Candidate {
                 method: Method::Mclmc,
                 chains: 1,
                 epochs: Some(EPOCHS),
-                likelihood: match fit.method.is_sampled() || fit.method == Method::Auto {
+                likelihood: match is_sampled || !is_number {
                     true => fit.likelihood,
                     false => Some(fit.likelihood.unwrap_or(LikelihoodName::Gaussian)),
                 },
                 ..own
             },
-        }
+        })
     }
 }
 
@@ -324,23 +362,36 @@ impl fmt::Display for ModelChoice {
                 true => "a linear model",
                 false => "a network",
             };
-            match candidate.target_scale {
-                TargetScaleName::Log => format!("{model} of the logarithm"),
-                _ => model.to_string(),
-            }
+            let target = match candidate.target_scale {
+                TargetScaleName::Log => " of the logarithm",
+                _ => "",
+            };
+            let features = match candidate.feature_scale {
+                FeatureScaleName::Log => " with logarithms of columns",
+                _ => "",
+            };
+            format!("{model}{target}{features}")
         };
-        let chosen = Candidate {
-            target_scale: self.target_scale,
-            is_linear: self.is_linear,
-        };
-        let costs = self.costs.iter();
-        let costs = costs.map(|(one, cost)| format!("{} {}", name(one), number(*cost)));
-        let costs = costs.collect::<Vec<_>>().join(", ");
-        write!(
-            f,
-            "{}, by the NLL of left-out training rows: {costs}",
-            name(&chosen)
-        )
+        let mut best: Vec<&(Candidate, f64)> = self.costs.iter().collect();
+        best.sort_by(|one, other| one.1.total_cmp(&other.1));
+        let is_best = best.first().is_none_or(|(best, _)| *best == self.chosen);
+        // The chosen one first, and then those that come next.
+        best.sort_by_key(|(one, _)| *one != self.chosen);
+        let (shown, others) = best.split_at(best.len().min(MOST_SHOWN));
+        let shown = shown.iter();
+        let shown = shown.map(|(one, cost)| format!("{} {}", name(one), number(*cost)));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let chosen = name(&self.chosen);
+        write!(f, "{chosen}, by the NLL of left-out training rows: {shown}")?;
+        if !others.is_empty() {
+            write!(f, ", and {} other ways", others.len())?;
+        }
+        if !is_best {
+            f.write_str(
+                " (what is better by less than a standard error, or a linear model by less than two, is not chosen)",
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -388,7 +439,7 @@ mod tests {
 
     fn chosen(rows: &SplitTable, config: &Config) -> Option<(TargetScaleName, bool)> {
         let choice = ModelChoice::of(rows, config, 2).unwrap();
-        choice.map(|choice| (choice.target_scale, choice.is_linear))
+        choice.map(|choice| (choice.chosen.target_scale, choice.chosen.is_linear))
     }
 
     #[test]
@@ -402,6 +453,42 @@ mod tests {
     }
 
     #[test]
+    fn logarithms_of_columns_with_long_tails_are_chosen() {
+        let inputs: Vec<f64> = normals(3).map(|normal| (2.0 * normal).exp()).collect();
+        let pairs = inputs.iter().zip(normals(1));
+        let targets = pairs.map(|(x, noise)| (1.5 * x.ln()).sin() + 0.2 * noise);
+        let columns = vec![
+            Column::numbers("y", targets.collect()),
+            Column::numbers("x", inputs.clone()),
+        ];
+        let table = Table::new(columns).unwrap();
+        let rows = SplitTable::of(table, (0..ROWS).collect(), Vec::new());
+        let mut settled = config("");
+        let choice = ModelChoice::of(&rows, &settled, 2).unwrap().unwrap();
+        choice.apply(&mut settled);
+        assert_eq!(settled.data.feature_scale, FeatureScaleName::Log);
+        assert_eq!(settled.fit.model, None);
+        let text = choice.to_string();
+        let start = "a network with logarithms of columns, by";
+        assert!(text.starts_with(start), "{text}");
+
+        let mut given = config("");
+        given.data.feature_scale = FeatureScaleName::Linear;
+        let [open, kept] = [config(""), given].map(|config| candidates(&rows, &config).unwrap());
+        assert_eq!(open.len(), 2 * kept.len());
+    }
+
+    /// The scale of a linear model is that which suits a linear model.
+    #[test]
+    fn a_given_linear_model_is_tried_itself() {
+        let grown = rows(|x, noise| (x + 0.1 * noise).exp());
+        let config = config("model = 'linear'");
+        assert_eq!(chosen(&grown, &config), Some((TargetScaleName::Log, true)));
+        let choice = ModelChoice::of_scale(&grown, &config, 2).unwrap();
+        assert!(choice.unwrap().to_string().starts_with("a linear model"));
+    }
+
+    #[test]
     fn a_linear_model_is_chosen_if_it_is_better_by_two_standard_errors() {
         use TargetScaleName::{Linear, Log};
         // Of 100 rows, half are better by 1 + gain, and half worse by 1 − gain: the mean has a standard error of .1.
@@ -410,6 +497,7 @@ mod tests {
             let scored = candidates.map(|(target_scale, is_linear)| {
                 let candidate = Candidate {
                     target_scale,
+                    feature_scale: FeatureScaleName::Linear,
                     is_linear,
                 };
                 let cost = |row: usize| match (is_linear, row % 2) {
@@ -419,9 +507,12 @@ mod tests {
                 };
                 (candidate, (0..100).map(cost).collect())
             });
-            ModelChoice::among(&scored)
+            ModelChoice::among(&scored).unwrap()
         };
-        assert!(!choice(0.15).is_linear);
+        let unsure = choice(0.15);
+        assert!(!unsure.chosen.is_linear);
+        let text = unsure.to_string();
+        assert!(text.ends_with("two, is not chosen)"), "{text}");
         let choice = choice(0.25);
         let mut settled = config("");
         choice.apply(&mut settled);

@@ -325,7 +325,7 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
             } else {
                 12.34
             },
-            scale_gain: 0.5,
+            covariance_gain: 0.5,
             standard_error: 0.05,
             weights: 20,
             motion: Motion {

@@ -66,6 +66,14 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
         })
     };
     let suspicions: Vec<_> = suspicions.iter().filter(is_used).collect();
+    let is_imputed = |column: &&Column| {
+        let present = column.present_rows();
+        let has_some = present > 0 && present < rows;
+        has_some && features.contains(&column.name()) && settings.missing == MissingName::Impute
+    };
+    let imputed: Vec<&Column> = table.columns().iter().filter(is_imputed).collect();
+    // Many columns have one line together.
+    let have_lines = imputed.len() <= MOST_LINES;
     let mut warnings: Vec<String> = suspicions.iter().map(ToString::to_string).collect();
     for column in table.columns() {
         let (name, missing) = (column.name(), rows - column.present_rows());
@@ -76,6 +84,7 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
             let what = match (is_feature, targets.iter().any(|target| target == name)) {
                 (_, true) => "have no value to predict, and are left out",
                 (true, _) if missing == rows => "have no value: it is left out",
+                (true, _) if !have_lines => continue,
                 (true, _) => "have no value, which is imputed (`--missing` says how)",
                 (false, false) => continue,
             };
@@ -95,6 +104,17 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
             ));
         }
     }
+    if !have_lines {
+        let counts = imputed.iter().map(|column| {
+            let missing = rows - column.present_rows();
+            format!("`{}` ({missing})", column.name())
+        });
+        let counts = counts.collect::<Vec<_>>().join(", ");
+        warnings.push(format!(
+            "{path}: some of {rows} rows have no value, which is imputed (`--missing` says how), in {} columns: {counts}",
+            imputed.len()
+        ));
+    }
     let is_constant = |column: &&Column| {
         features.contains(&column.name()) && column.is_constant() && column.present_rows() == rows
     };
@@ -109,6 +129,8 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
     Ok(warnings)
 }
 
+/// The most columns with missing values that have a line each.
+const MOST_LINES: usize = 3;
 /// Fewer rows may be in order by chance, and so may numbers of which many are equal.
 const FEWEST_IN_ORDER: usize = 20;
 

@@ -133,6 +133,14 @@ impl RunFolder {
         ]
     }
 
+    /// Fails if there is a run in the folder, which a new fit would replace.
+    ///
+    /// # Errors
+    /// If there is one; the message says what to do.
+    pub fn check_free(path: &Path) -> Result<()> {
+        Self::at(path).expect_free()
+    }
+
     fn expect_free(&self) -> Result<()> {
         let path = self.path.display();
         if self.is_finished() {

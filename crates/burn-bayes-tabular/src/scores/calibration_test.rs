@@ -164,9 +164,9 @@ impl CalibrationTest {
                 "`--task regression` has distributions that vary less than counts do"
             }
             (false, TooNarrow | TooWide | OtherShape) => {
-                "the report has their histogram, and another `--likelihood` may suit them"
+                "their histogram is in the report, and another `--likelihood` may suit them"
             }
-            (false, _) => "the report has their histogram",
+            (false, _) => "their histogram is in the report",
         };
         format!("{finding}; {cure}")
     }

@@ -130,6 +130,18 @@ choices! {
 }
 
 choices! {
+    /// How numeric columns with long tails are scaled.
+    FeatureScaleName {
+        /// The one of the next two that predicts left-out rows better.
+        Auto = "auto",
+        /// As all others.
+        Linear = "linear",
+        /// As logarithms, of both signs and linear near 0.
+        Log = "log",
+    }
+}
+
+choices! {
     /// How predictions are recalibrated on the held-out rows.
     RecalibrationName {
         /// One temperature of the class probabilities of every draw, for a classification.

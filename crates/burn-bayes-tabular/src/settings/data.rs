@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use burn_bayes_data::{Column, CsvOptions, PreprocessorConfig, Scaling, Table};
 
 use super::choices::{
-    DecimalName, Delimiter, HeaderName, MissingName, TargetColumns, TargetScaleName, TaskName,
-    UnseenName, Words,
+    DecimalName, Delimiter, FeatureScaleName, HeaderName, MissingName, TargetColumns,
+    TargetScaleName, TaskName, UnseenName, Words,
 };
 use super::fit::refused;
 use super::table::settings;
@@ -55,6 +55,8 @@ settings! {
         na_values: Words = na_values();
         /// Treatment of categories that do not occur in the training rows.
         unseen: UnseenName = UnseenName::Zeros;
+        /// How numeric columns with long tails are scaled.
+        feature_scale: FeatureScaleName = FeatureScaleName::Auto;
         /// What is predicted of a number.
         target_scale: TargetScaleName = TargetScaleName::Auto;
         /// Do not standardise numeric columns and targets to mean 0 and variance 1.
@@ -167,6 +169,11 @@ impl DataSettings {
             let problem = "is log, which is for a regression with one target; leave it out";
             return Err(refused("target_scale", problem));
         }
+        if self.feature_scale == FeatureScaleName::Log && self.no_standardize {
+            let problem =
+                "is log, which is a scale, but columns are not scaled; leave one of both out";
+            return Err(refused("feature_scale", problem));
+        }
         match (self.task, targets) {
             (Some(task @ (TaskName::Counts | TaskName::Classification)), [_, _, ..]) => {
                 let problem = format!(
@@ -255,6 +262,10 @@ impl DataSettings {
             .with_rare(self.rare)
             .with_max_categories(self.max_categories)
             .with_class_order(self.class_order.0.iter().cloned());
+        let config = match self.feature_scale {
+            FeatureScaleName::Log => config.with_logarithmic_features(),
+            FeatureScaleName::Auto | FeatureScaleName::Linear => config,
+        };
         let config = match self.target_scale {
             TargetScaleName::Log => config.with_logarithmic_targets(),
             TargetScaleName::Auto | TargetScaleName::Linear => config,

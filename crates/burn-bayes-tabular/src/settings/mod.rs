@@ -14,9 +14,9 @@ mod value;
 
 pub(crate) use choices::choices;
 pub use choices::{
-    Activation, DecimalName, Delimiter, HeaderName, LikelihoodName, MissingName, NetworkShape,
-    NoisePrecision, OptimizerName, PlainName, PriorLearning, PriorPrecision, RecalibrationName,
-    Solver, TargetColumns, TargetScaleName, TaskName, UnseenName, Words,
+    Activation, DecimalName, Delimiter, FeatureScaleName, HeaderName, LikelihoodName, MissingName,
+    NetworkShape, NoisePrecision, OptimizerName, PlainName, PriorLearning, PriorPrecision,
+    RecalibrationName, Solver, TargetColumns, TargetScaleName, TaskName, UnseenName, Words,
 };
 pub use config::Config;
 pub use data::{DataSettings, FileFormat};

@@ -21,6 +21,9 @@
 //!
 //! If the deviation of a weight is so small that rounding removes it from c ± δ, or S⁻¹δ overflows, x is unknown. Such
 //! a weight counts with the gain of a ratio that is not distinguished from 0, and the gap is undetermined.
+//!
+//! For at most 32 weights, what better factors would gain is measured too (`factors.rs`). It is another estimate of what a better
+//! covariance would gain, so the larger of the two counts.
 
 use std::ops::Range;
 
@@ -30,6 +33,8 @@ use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes_eval::Bounded;
 
+use super::factors::{DenseFit, FactorGain};
+use crate::algebra::SquareMatrix;
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::likelihood::MixDraws;
@@ -104,6 +109,28 @@ impl ConvergenceTest {
         M: Module + TrainStep<Input: Clone, Output: MixDraws>,
         I: IntoIterator<Item = <M as TrainStep>::Input>,
     {
+        let gap = self.of_pairs(model, posterior, &batches)?;
+        let factors = match gap.undetermined {
+            0 => self.factor_gain(model, posterior, batches)?,
+            _ => None,
+        };
+        Ok(match factors {
+            Some(factors) => gap.with_factors(factors.nats, factors.standard_error),
+            None => gap,
+        })
+    }
+
+    /// The gap without what better factors would gain.
+    fn of_pairs<M, I>(
+        &self,
+        model: &M,
+        posterior: &FactorPosterior,
+        batches: impl Fn() -> I,
+    ) -> Result<KlGap>
+    where
+        M: Module + TrainStep<Input: Clone, Output: MixDraws>,
+        I: IntoIterator<Item = <M as TrainStep>::Input>,
+    {
         if self.pairs < 2 {
             let problem = format!("is {}; it must be at least 2", self.pairs);
             return Err(Error::config("pairs", problem));
@@ -145,12 +172,34 @@ impl ConvergenceTest {
     where
         M: Module + TrainStep<Input: Clone, Output: MixDraws>,
     {
-        let layout = posterior.layout();
         let mean = posterior.mean();
         let noise = Noise::new(self.seed).fold(STREAM);
         let deviations: Vec<Tensor<1>> = numbers
             .map(|pair| Ok(posterior.draw(noise.row(pair as u64))? - mean.clone()))
             .collect::<Result<_>>()?;
+        let halves = self.gradients(&deviations, model, posterior, batches)?;
+        for (deviation, [mean, difference]) in deviations.iter().zip(halves) {
+            pairs.means.push(mean);
+            pairs.differences.push(difference);
+            let scaled = to_host(posterior.precision_product(deviation)?);
+            pairs.scaled.push(scaled);
+        }
+        Ok(())
+    }
+
+    /// ½(G(c+δ) + G(c−δ)) and ½(G(c+δ) − G(c−δ)) for each of these δ.
+    fn gradients<M>(
+        &self,
+        deviations: &[Tensor<1>],
+        model: &M,
+        posterior: &FactorPosterior,
+        batches: impl IntoIterator<Item = <M as TrainStep>::Input>,
+    ) -> Result<Vec<[Vec<f64>; 2]>>
+    where
+        M: Module + TrainStep<Input: Clone, Output: MixDraws>,
+    {
+        let (layout, mean) = (posterior.layout(), posterior.mean());
+        let noise = Noise::new(self.seed).fold(STREAM);
         let both = |deviation: &Tensor<1>| {
             [
                 mean.clone() + deviation.clone(),
@@ -196,28 +245,62 @@ impl ConvergenceTest {
                 "the gradient at a draw of the posterior is not finite",
             ));
         }
-        for (deviation, both) in deviations.iter().zip(gradients.chunks_exact(2)) {
-            let half = |sign: f64| -> Vec<f64> {
+        let halves = gradients.chunks_exact(2).map(|both| {
+            [1.0, -1.0].map(|sign| {
                 let values = both[0].iter().zip(&both[1]);
                 values
                     .map(|(plus, minus)| 0.5 * (plus + sign * minus))
                     .collect()
-            };
-            pairs.means.push(half(1.0));
-            pairs.differences.push(half(-1.0));
-            let scaled = to_host(posterior.precision_product(deviation)?);
-            pairs.scaled.push(scaled);
-        }
-        Ok(())
+            })
+        });
+        Ok(halves.collect())
     }
+
+    /// What better factors would gain, in two passes over the data, or over some batches where others have enough rows; `None` without
+    /// factors or for more than 32 weights.
+    fn factor_gain<M, I>(
+        &self,
+        model: &M,
+        posterior: &FactorPosterior,
+        batches: impl Fn() -> I,
+    ) -> Result<Option<FactorGain>>
+    where
+        M: Module + TrainStep<Input: Clone, Output: MixDraws>,
+        I: IntoIterator<Item = <M as TrainStep>::Input>,
+    {
+        let Some(fit) = DenseFit::of(posterior, FEW_WEIGHTS) else {
+            return Ok(None);
+        };
+        let noise = Noise::new(self.seed).fold(FRAMES);
+        let enough = ENOUGH_ROWS * posterior.len();
+        let stride = (self.train_len / enough).max(1);
+        let curvature = |index: u64| {
+            let frame = fit.frame(noise.row(index))?;
+            let deviations = fit.deviations(&frame)?;
+            let deviations: Vec<Tensor<1>> = deviations
+                .iter()
+                .map(|deviation| on_device(posterior, deviation))
+                .collect();
+            let some = batches().into_iter().step_by(stride);
+            let halves = self.gradients(&deviations, model, posterior, some)?;
+            let differences = halves.into_iter().map(|[_, difference]| difference);
+            Ok(fit.curvature(&frame, &differences.collect::<Vec<_>>())?)
+        };
+        let [first, second]: [Result<SquareMatrix>; 2] = [0, 1].map(curvature);
+        Ok(Some(fit.gain([&first?, &second?])?))
+    }
+}
+
+fn on_device(posterior: &FactorPosterior, values: &[f64]) -> Tensor<1> {
+    let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+    Tensor::from_data(values.as_slice(), &posterior.device())
 }
 
 /// aᵀSb of every two vectors.
 fn products(posterior: &FactorPosterior, vectors: &[Vec<f64>]) -> Result<Vec<Vec<f64>>> {
     let row = |vector: &Vec<f64>| {
-        let values: Vec<f32> = vector.iter().map(|&value| value as f32).collect();
-        let tensor = Tensor::<1>::from_data(values.as_slice(), &posterior.device());
-        let product = to_host(posterior.covariance_product(&tensor)?);
+        let vector = on_device(posterior, vector);
+        let product = to_host(posterior.covariance_product(&vector)?);
         let dot = |other: &Vec<f64>| other.iter().zip(&product).map(|(v, p)| v * p).sum();
         Ok(vectors.iter().map(dot).collect())
     };
@@ -265,6 +348,7 @@ impl AntitheticPairs {
         KlGap {
             decrement: decrement(products, &all),
             scale_gain,
+            factor_gain: None,
             standard_error: match undetermined {
                 0 if standard_error.is_finite() => standard_error,
                 _ => f64::INFINITY,
@@ -360,19 +444,25 @@ fn decrement(products: &[Vec<f64>], pairs: &[usize]) -> f64 {
     }
 }
 
-/// What the best scale of a weight gains whose precision is too large by a factor of 1/`ratio`.
-fn gain_of(ratio: f64) -> f64 {
+/// What the best scale of a weight, or of a direction, gains whose precision is too large by a factor of 1/`ratio`.
+pub(super) fn gain_of(ratio: f64) -> f64 {
     0.5 * (ratio - 1.0 - ratio.ln())
 }
 
 /// A curvature ratio below this is not distinguished from no curvature.
-const SMALLEST_RATIO: f64 = 0.01;
+pub(super) const SMALLEST_RATIO: f64 = 0.01;
 /// The factor by which there are more pairs.
 const MORE_PAIRS: usize = 4;
 /// The most numbers in the vectors of one kind: 128 MiB.
 const MOST_NUMBERS: usize = 1 << 24;
+/// The most weights whose curvature is measured in all directions.
+const FEW_WEIGHTS: usize = 32;
+/// The rows for each weight that are enough for that.
+const ENOUGH_ROWS: usize = 64;
 /// The random stream of the test.
 const STREAM: u64 = 0x6172_7269;
+/// That of the directions for few weights.
+const FRAMES: u64 = 0x6672_616d;
 
 #[cfg(test)]
 mod tests {
@@ -397,6 +487,9 @@ mod tests {
         values.iter().copied().map(f64::from).collect()
     }
 
+    /// Inputs and targets.
+    type Batch = (Tensor<2>, Tensor<2>);
+
     /// Rows of a model with this many weights.
     struct Rows {
         weights: usize,
@@ -410,7 +503,7 @@ mod tests {
             inputs.zip(widened(&self.targets))
         }
 
-        /// The test's result, from two batches of different sizes.
+        /// The test's result without factors, from two batches of different sizes.
         fn measure(
             &self,
             likelihood: Likelihood,
@@ -427,6 +520,17 @@ mod tests {
             pairs: usize,
             posterior: impl FnOnce(Arc<Layout>) -> FactorPosterior,
         ) -> (Result<KlGap>, FactorPosterior) {
+            let (test, model, posterior, batches) = self.prepared(likelihood, pairs, posterior);
+            let gap = test.of_pairs(&model, &posterior, || batches.clone());
+            (gap, posterior)
+        }
+
+        fn prepared(
+            &self,
+            likelihood: Likelihood,
+            pairs: usize,
+            posterior: impl FnOnce(Arc<Layout>) -> FactorPosterior,
+        ) -> (ConvergenceTest, Model, FactorPosterior, [Batch; 2]) {
             let device = Device::default().autodiff();
             let model = Model::new(self.weights, likelihood);
             let posterior = posterior(Layout::new(&model, &ParamGroup::all()).unwrap().into());
@@ -442,10 +546,7 @@ mod tests {
                 .with_prior(Prior::isotropic(PRIOR))
                 .with_pairs(pairs)
                 .with_most_pairs(pairs);
-            (
-                test.measure(&model, &posterior, || batches.clone()),
-                posterior,
-            )
+            (test, model, posterior, batches)
         }
     }
 
@@ -491,6 +592,61 @@ mod tests {
         );
         assert!((gap.scale_gain - gain).abs() < allowed, "{gap:?} {gain}");
         assert!(gap.standard_error < allowed, "{gap:?}");
+    }
+
+    /// Scales and mean are the best, and the factors nearly 0, where no gradient moves them.
+    #[test]
+    fn factors_that_have_not_begun_are_not_converged() {
+        let (weights, count, beta) = (6, 40, 2.0);
+        let common = normals(9, count);
+        let inputs = normals(10, count * weights).into_iter().enumerate();
+        let inputs = inputs.map(|(index, own)| 0.6 * own + 0.8 * common[index / weights]);
+        let rows = Rows {
+            weights,
+            inputs: inputs.collect(),
+            targets: normals(11, count),
+        };
+        let exact = linear_regression_posterior(
+            &widened(&rows.inputs),
+            &widened(&rows.targets),
+            PRIOR,
+            beta,
+        )
+        .unwrap();
+        let precision = exact.precision();
+        let measure = |factors: Tensor<2>, diagonal: Vec<f64>| {
+            let gaussian = |layout| {
+                let (mean, diagonal) = (vector(exact.mean()), vector(&diagonal));
+                FactorPosterior::covariance(layout, mean, Some(factors), diagonal).unwrap()
+            };
+            let (test, model, posterior, batches) =
+                rows.prepared(Likelihood::Gaussian(beta), 8, gaussian);
+            let gap = test.measure(&model, &posterior, || batches.clone());
+            gap.unwrap()
+        };
+        let narrow: Vec<f64> = precision.diagonal().map(f64::recip).collect();
+        let tiny = vector(&vec![1e-4; weights * weights]).reshape([weights, weights]);
+        let found = measure(tiny, narrow.clone());
+        let gain = found.factor_gain.unwrap();
+        assert!(found.nats() >= gain, "{found:?}");
+        assert_eq!(found.convergence(weights), Convergence::NotConverged);
+        // With other scales too, factors would gain −½ ln|C|, with the correlations C of the precision.
+        let scales: f64 = narrow.iter().map(|variance| variance.ln()).sum();
+        let determinant = exact.cholesky().log_determinant();
+        let most = 0.5 * (determinant - scales);
+        assert!(gain > 0.3 * most && gain <= most, "{gain} of {most}");
+
+        // A diagonal that is small leaves everything to the factors, which then are the exact covariance but for it.
+        let small = vec![1e-4; weights];
+        let rest = exact.covariance().clone();
+        let rest = SquareMatrix::from_fn(weights, |row, column| {
+            rest.get(row, column) - if row == column { 1e-4 } else { 0.0 }
+        });
+        let root = crate::algebra::Cholesky::new(&rest).unwrap();
+        let factors = vector(root.lower().transpose().as_slice()).reshape([weights, weights]);
+        let found = measure(factors, small);
+        assert!(found.factor_gain.unwrap() < 1e-3, "{found:?}");
+        assert_eq!(found.convergence(weights), Convergence::Converged);
     }
 
     /// E f(z) for z ~ N(`mean`, `variance`), by the trapezoidal rule.
@@ -554,10 +710,8 @@ mod tests {
             let expected = 0.5 * square + scale_gain(ratios.map(|(h, p)| h / p));
             let error = gap.standard_error;
             assert!(error < 0.1 * expected, "{error} of {expected}");
-            assert!(
-                (gap.nats() - expected).abs() < 4.0 * error,
-                "{gap:?} {expected}"
-            );
+            let found = gap.decrement + gap.scale_gain;
+            assert!((found - expected).abs() < 4.0 * error, "{gap:?} {expected}");
         }
     }
 

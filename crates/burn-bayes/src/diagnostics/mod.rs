@@ -6,6 +6,7 @@
 //! * [`ImportanceTest`]: whether draws of a Gaussian fit, with importance weights, represent the true posterior.
 
 mod convergence;
+mod factors;
 mod importance;
 #[cfg(test)]
 mod testing;

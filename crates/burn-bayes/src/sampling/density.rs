@@ -10,7 +10,8 @@ use burn_bayes_graph::{
 };
 
 use super::budget::work_of_step;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::kernels::composed::to_host;
 use crate::prior::Prior;
 use crate::train::ExampleLoss;
 
@@ -169,10 +170,15 @@ where
     ///
     /// # Errors
     ///
-    /// If the model has others.
+    /// If the model has others, or one that is not finite.
     pub(super) fn place_of(&self, model: &M) -> Result<Vec<f64>> {
-        let weights = self.layout.flatten(model)?.without_autodiff().into_data();
-        let weights = weights.iter::<f64>().zip(self.units.iter());
+        let weights = to_host(self.layout.flatten(model)?.without_autodiff());
+        if let Some(index) = weights.iter().position(|weight| !weight.is_finite()) {
+            let path = self.layout.path_at(index).unwrap_or("?");
+            let problem = format!("the weights of `{path}` are not finite where a chain starts");
+            return Err(Error::numerical(problem));
+        }
+        let weights = weights.into_iter().zip(self.units.iter());
         Ok(weights.map(|(weight, unit)| weight / unit).collect())
     }
 

@@ -63,7 +63,8 @@ pub struct Auto {
     /// The number of chains.
     #[config(default = 4)]
     pub chains: usize,
-    /// About how many seconds chains may take on two cores; by default 30, and at most 20 000 steps.
+    /// About how many seconds chains may take on two cores; by default 30, and at most 20 000 steps. A training in their place has
+    /// its own length, which [`Fit::with_epochs`] sets.
     pub budget: Option<f64>,
 }
 

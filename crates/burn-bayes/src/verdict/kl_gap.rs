@@ -8,6 +8,8 @@ pub struct KlGap {
     pub decrement: f64,
     /// What better scales of the weights would gain, in nats.
     pub scale_gain: f64,
+    /// What better factors would gain, in nats, if the fit has factors and at most 32 weights.
+    pub factor_gain: Option<f64>,
     /// The Monte-Carlo standard error of their sum; infinite if the draws do not determine it.
     pub standard_error: f64,
     /// The number of weights whose curvature the draws do not determine, because their deviations are smaller than the
@@ -35,10 +37,38 @@ pub enum Convergence {
 }
 
 impl KlGap {
-    /// The sum of both gains, in nats: an estimate of KL(q‖p) for this fit q and the true posterior p, minus its least
-    /// value in the family.
+    /// What a better mean and a better covariance would gain together, in nats: an estimate of KL(q‖p) for this fit q and the true
+    /// posterior p, minus its least value in the family.
     pub fn nats(&self) -> f64 {
-        self.decrement + self.scale_gain
+        self.decrement + self.covariance_gain()
+    }
+
+    /// What a better covariance would gain, in nats: better scales, or better factors if that is more.
+    pub fn covariance_gain(&self) -> f64 {
+        match self.factor_gain {
+            Some(gain) if self.has_poor_factors() => gain,
+            _ => self.scale_gain,
+        }
+    }
+
+    /// Whether better factors would gain more than better scales.
+    pub(crate) fn has_poor_factors(&self) -> bool {
+        self.factor_gain.is_some_and(|gain| gain > self.scale_gain)
+    }
+
+    /// The same with what better factors would gain, and its standard error.
+    pub(crate) fn with_factors(self, gain: f64, standard_error: f64) -> Self {
+        let found = Self {
+            factor_gain: Some(gain),
+            ..self
+        };
+        match found.has_poor_factors() {
+            true => Self {
+                standard_error: self.standard_error.hypot(standard_error),
+                ..found
+            },
+            false => found,
+        }
     }
 
     /// Whether a fit of this number of weights has converged.
@@ -96,6 +126,7 @@ mod tests {
         let gap = |nats, standard_error| KlGap {
             decrement: 0.0,
             scale_gain: nats,
+            factor_gain: None,
             standard_error,
             undetermined: 0,
         };

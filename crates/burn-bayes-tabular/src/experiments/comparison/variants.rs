@@ -30,12 +30,13 @@ pub struct Variant {
 }
 
 /// The settings of the rows that a variant may change.
-const OF_PREPARATION: [&str; 7] = [
+const OF_PREPARATION: [&str; 8] = [
     "ignore",
     "rare",
     "max_categories",
     "missing",
     "unseen",
+    "feature_scale",
     "target_scale",
     "no_standardize",
 ];
