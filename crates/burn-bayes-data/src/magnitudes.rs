@@ -4,7 +4,7 @@
 //! y = asinh(x/u)
 //! ```
 //!
-//! is the logarithm of x/u of both signs far from 0, and x/u near it, so that there is one of every number. The unit u is a fifth of the
+//! is nearly ±ln(2|x|/u) far from 0, and x/u near it, so that there is one of every number. The unit u is a fifth of the
 //! geometric mean of the sizes that are not 0: most numbers are where y is a logarithm.
 //!
 //! Numbers are counted by sign and size, because chunks of rows are not kept.

@@ -350,10 +350,10 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
         assert!(page.find(&panel).unwrap() < page.find("<nav").unwrap());
         assert!(
             page.contains(if verdict == Verdict::Trust {
-                " 0.3 nats.</li>"
+                " 0.3 nats (0.017 per weight).</li>"
             } else {
-                " 12.3 nats.</li>"
-            }) && page.contains("0.5 nats.</li>")
+                " 12.3 nats (0.617 per weight).</li>"
+            }) && page.contains("0.5 nats (0.025 per weight).</li>")
         );
         assert!(page.contains("<li>Pareto k̂ was not computed: the test has none.</li>"));
         let has_converged = page.contains("The mean has converged");

@@ -53,9 +53,28 @@ pub struct CalibrationTest {
     /// The group of rows that come least as predicted, by the quartiles or categories of the most relevant inputs; null
     /// without groups of at least 20 rows.
     pub by_input: Option<GroupTest>,
-    /// Whether a likelihood with less variation than that of counts could be meant.
+    /// What is predicted, which decides what helps.
     #[serde(skip)]
-    is_of_counts: bool,
+    predicted: Predicted,
+}
+
+/// What is predicted, by likelihoods that others may take the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Predicted {
+    Counts,
+    /// One number, by a Gaussian for each draw.
+    Number,
+    Other,
+}
+
+impl Predicted {
+    fn of(predictions: &Predictions) -> Self {
+        match predictions {
+            Predictions::Counts(_) => Self::Counts,
+            Predictions::Reals(numbers) if numbers.kind.mixture.is_none() => Self::Number,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// The test of a group of rows.
@@ -112,7 +131,7 @@ impl CalibrationTest {
             p_value: found.p_value,
             difference: found.significant(),
             by_input: by_input(&residuals, predictions, &inputs.columns, units)?,
-            is_of_counts: matches!(predictions, Predictions::Counts(_)),
+            predicted: Predicted::of(predictions),
         }))
     }
 
@@ -158,10 +177,16 @@ impl CalibrationTest {
             (true, Overconfident | Underconfident) => {
                 "the report has the calibration of every class"
             }
+            (true, OtherShape) if self.predicted == Predicted::Number => {
+                "the report has the coverage of every group, and `--likelihood mixture` may suit them"
+            }
             (true, _) => "the report has the coverage of every group",
             (false, Overconfident | Underconfident) => "`--recalibrate temperature` corrects it",
-            (false, TooWide) if self.is_of_counts => {
+            (false, TooWide) if self.predicted == Predicted::Counts => {
                 "`--task regression` has distributions that vary less than counts do"
+            }
+            (false, TooNarrow | TooWide | OtherShape) if self.predicted == Predicted::Number => {
+                "their histogram is in the report, and `--likelihood mixture` may suit them"
             }
             (false, TooNarrow | TooWide | OtherShape) => {
                 "their histogram is in the report, and another `--likelihood` may suit them"
@@ -449,17 +474,19 @@ mod tests {
             let predictions = Predictions::Reals(predictions);
             let targets = Targets::Real(normals(4));
             let test = CalibrationTest::of(&predictions, &targets, &alone(ROWS)).unwrap();
-            test.unwrap().finding("held-out")
+            test.unwrap().advice()
         };
-        for (mean, deviation, word) in [
-            (0.0, 1.0, "come as predicted"),
-            (-0.4, 1.0, "too low"),
-            (0.4, 1.0, "too high"),
-            (0.0, 0.6, "too narrow"),
-            (0.0, 1.6, "too wide"),
+        for (mean, deviation, word, is_of_shape) in [
+            (0.0, 1.0, "come as predicted", false),
+            (-0.4, 1.0, "too low", false),
+            (0.4, 1.0, "too high", false),
+            (0.0, 0.6, "too narrow", true),
+            (0.0, 1.6, "too wide", true),
         ] {
             let found = of(mean, deviation);
             assert!(found.contains(word), "{mean} ± {deviation}: {found}");
+            let advises = found.contains("`--likelihood mixture` may suit");
+            assert_eq!(advises, is_of_shape, "{found}");
         }
     }
 
