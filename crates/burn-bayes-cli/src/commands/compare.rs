@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let config = runs.config();
     let rows = SplitTable::deal(table, &config.data, config.fit.seed)?;
-    let choices = busy("choosing the scale of the target", || {
+    let choices = busy("choosing the scales", || {
         runs.choose_scales(&rows, threads(None))
     })?;
     for (variant, choice) in choices {

@@ -203,10 +203,10 @@ fn chosen(config: &mut Config) -> Result<PreparedRows> {
     prepared_as(dealt, config)
 }
 
-/// Chooses whether a number or its logarithm is predicted, if the settings leave it open.
-fn choose_scale(rows: &SplitTable, config: &mut Config) -> Result<()> {
+/// Chooses the scales of the target and of columns with long tails, if the settings leave them open.
+fn choose_scales(rows: &SplitTable, config: &mut Config) -> Result<()> {
     choose(config, |config, threads| {
-        ModelChoice::of_scale(rows, config, threads)
+        ModelChoice::of_scales(rows, config, threads)
     })
 }
 
@@ -214,7 +214,7 @@ fn choose(
     config: &mut Config,
     choice: impl FnOnce(&Config, usize) -> Result<Option<ModelChoice>>,
 ) -> Result<()> {
-    let choice = busy("choosing the scale of the target and the model", || {
+    let choice = busy("choosing the scales and the model", || {
         choice(config, threads(None))
     })?;
     if let Some(choice) = choice {

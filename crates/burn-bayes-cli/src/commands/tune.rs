@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let ranges = ranges.map(|path| Ranges::read(path, &config.fit));
     let ranges = ranges.transpose()?;
     let rows = super::dealt(&mut config)?;
-    super::choose_scale(&rows, &mut config)?;
+    super::choose_scales(&rows, &mut config)?;
     let mut tuning = Tuning::new(config, &rows, arguments.folds)?;
     let ranges = match ranges {
         Some(ranges) => ranges,

@@ -72,7 +72,7 @@ impl ModelChoice {
     ///
     /// # Errors
     /// If the rows cannot be prepared.
-    pub fn of_scale(rows: &SplitTable, config: &Config, threads: usize) -> Result<Option<Self>> {
+    pub fn of_scales(rows: &SplitTable, config: &Config, threads: usize) -> Result<Option<Self>> {
         Self::of_candidates(&scales(rows, config)?, rows, config, threads)
     }
 
@@ -80,7 +80,7 @@ impl ModelChoice {
     ///
     /// # Errors
     /// If the rows cannot be prepared.
-    pub(crate) fn of_scales<'a>(
+    pub(crate) fn of_each<'a>(
         rows: &SplitTable,
         configs: impl IntoIterator<Item = &'a Config>,
         threads: usize,
@@ -484,7 +484,7 @@ mod tests {
         let grown = rows(|x, noise| (x + 0.1 * noise).exp());
         let config = config("model = 'linear'");
         assert_eq!(chosen(&grown, &config), Some((TargetScaleName::Log, true)));
-        let choice = ModelChoice::of_scale(&grown, &config, 2).unwrap();
+        let choice = ModelChoice::of_scales(&grown, &config, 2).unwrap();
         assert!(choice.unwrap().to_string().starts_with("a linear model"));
     }
 
@@ -542,8 +542,8 @@ mod tests {
         let grown = rows(|x, noise| ((2.0 * x).sin() + x + 0.3 * noise).exp());
         let texts = ["", "learning_rate = 0.1", "noise_precision = 2.0", ""];
         let configs = texts.map(config);
-        let choices = ModelChoice::of_scales(&grown, &configs, 2).unwrap();
-        let one = ModelChoice::of_scale(&grown, &configs[0], 2).unwrap();
+        let choices = ModelChoice::of_each(&grown, &configs, 2).unwrap();
+        let one = ModelChoice::of_scales(&grown, &configs[0], 2).unwrap();
         assert!(one.is_some());
         assert_eq!(choices, [one.clone(), one.clone(), None, one]);
     }

@@ -212,7 +212,7 @@ impl Runs {
             .collect()
     }
 
-    /// Chooses whether a number or its logarithm is predicted, where the settings leave it open. The result has the choice for
+    /// Chooses the scales of the target and of columns with long tails, where the settings leave them open. The result has the choice for
     /// the settings as given, and every other choice with the variant that it is for.
     ///
     /// # Errors
@@ -223,7 +223,7 @@ impl Runs {
         threads: usize,
     ) -> Result<Vec<(Option<String>, ModelChoice)>> {
         let configs = self.all().map(|fits| &fits.config);
-        let choices = ModelChoice::of_scales(rows, configs, threads)?;
+        let choices = ModelChoice::of_each(rows, configs, threads)?;
         let mut shown: Vec<(Option<String>, ModelChoice)> = Vec::new();
         let fits = std::iter::once(&mut self.given).chain(&mut self.variants);
         for (fits, choice) in fits.zip(choices) {
