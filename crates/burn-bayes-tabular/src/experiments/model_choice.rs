@@ -2,9 +2,9 @@
 //! logarithms, by a network or a linear model.
 //!
 //! Rows of the training are left out in turn, as many as are needed for about 400, and predicted by one short chain of a
-//! small network for each pair of scales, and by linear models that are solved directly. The first scales are kept unless others are
-//! better by more than a standard error of the difference, paired by row, and the network unless a linear model is so by more
-//! than two: a short chain is worse than the fit that follows.
+//! small network for each pair of scales, and by linear models that are solved directly. A number is predicted unless its logarithm is
+//! better by more than a standard error of the difference, paired by row; then the better scale of columns is taken, of which none is
+//! simpler; and the network is kept unless a linear model is better by more than two: a short chain is worse than the fit that follows.
 
 use std::fmt;
 
@@ -31,8 +31,8 @@ const FOLDS: usize = 5;
 /// Gradients of a chain.
 const EPOCHS: usize = 1500;
 const DRAWS: usize = 100;
-/// The standard errors by which another scale, and a linear model, must be better.
-const OF_SCALES: f64 = 1.0;
+/// The standard errors by which the logarithm of the target, and a linear model, must be better.
+const OF_TARGETS: f64 = 1.0;
 const OF_MODELS: f64 = 2.0;
 /// The candidates whose NLL is shown.
 const MOST_SHOWN: usize = 4;
@@ -158,9 +158,19 @@ impl ModelChoice {
     fn among(scored: &[(Candidate, Vec<f64>)]) -> Option<Self> {
         let mut best: Option<&(Candidate, Vec<f64>)> = None;
         for is_linear in [false, true] {
-            let mut kind = scored.iter().filter(|one| one.0.is_linear == is_linear);
-            let first = kind.next();
-            let of_kind = kind.fold(first, |best, other| better(best, other, OF_SCALES));
+            let of_kind = || {
+                scored
+                    .iter()
+                    .filter(move |one| one.0.is_linear == is_linear)
+            };
+            let Some((first, _)) = of_kind().next() else {
+                continue;
+            };
+            let targets = of_kind().filter(|one| one.0.feature_scale == first.feature_scale);
+            let target = targets.fold(None, |best, other| better(best, other, OF_TARGETS));
+            let features = of_kind()
+                .filter(|one| target.is_some_and(|best| best.0.target_scale == one.0.target_scale));
+            let of_kind = features.fold(target, |best, other| better(best, other, 0.0));
             best = match of_kind {
                 Some(other) => better(best, other, OF_MODELS),
                 None => best,
@@ -388,7 +398,7 @@ impl fmt::Display for ModelChoice {
         }
         if !is_best {
             f.write_str(
-                " (what is better by less than a standard error, or a linear model by less than two, is not chosen)",
+                " (the logarithm of the target must be better by a standard error, and a linear model by two)",
             )?;
         }
         Ok(())
@@ -512,7 +522,7 @@ mod tests {
         let unsure = choice(0.15);
         assert!(!unsure.chosen.is_linear);
         let text = unsure.to_string();
-        assert!(text.ends_with("two, is not chosen)"), "{text}");
+        assert!(text.ends_with("a linear model by two)"), "{text}");
         let choice = choice(0.25);
         let mut settled = config("");
         choice.apply(&mut settled);
