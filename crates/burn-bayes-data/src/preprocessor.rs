@@ -206,8 +206,9 @@ impl Preprocessor {
 
     /// The columns whose numbers are scaled as logarithms.
     pub fn logarithmic(&self) -> impl Iterator<Item = &str> {
-        let of_column = |plan: &'_ FeaturePlan| matches!(&plan.code, Code::Number { numbers } if numbers.unit.is_some());
-        let columns = self.features.iter().filter(move |plan| of_column(plan));
+        let columns = self.features.iter().filter(
+            |plan| matches!(&plan.code, Code::Number { numbers } if numbers.unit.is_some()),
+        );
         columns.map(|plan| plan.name.as_str())
     }
 

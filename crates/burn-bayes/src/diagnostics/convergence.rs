@@ -33,7 +33,7 @@ use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes_eval::Bounded;
 
-use super::factors::{DenseFit, FactorGain};
+use super::factors::{DenseFit, FactorGain, SMALLEST_RATIO, gain_of};
 use crate::algebra::SquareMatrix;
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
@@ -114,10 +114,9 @@ impl ConvergenceTest {
             0 => self.factor_gain(model, posterior, batches)?,
             _ => None,
         };
-        Ok(match factors {
-            Some(factors) => gap.with_factors(factors.nats, factors.standard_error),
-            None => gap,
-        })
+        Ok(factors.map_or(gap, |found| {
+            gap.with_factors(found.nats, found.standard_error)
+        }))
     }
 
     /// The gap without what better factors would gain.
@@ -444,13 +443,6 @@ fn decrement(products: &[Vec<f64>], pairs: &[usize]) -> f64 {
     }
 }
 
-/// What the best scale of a weight, or of a direction, gains whose precision is too large by a factor of 1/`ratio`.
-pub(super) fn gain_of(ratio: f64) -> f64 {
-    0.5 * (ratio - 1.0 - ratio.ln())
-}
-
-/// A curvature ratio below this is not distinguished from no curvature.
-pub(super) const SMALLEST_RATIO: f64 = 0.01;
 /// The factor by which there are more pairs.
 const MORE_PAIRS: usize = 4;
 /// The most numbers in the vectors of one kind: 128 MiB.

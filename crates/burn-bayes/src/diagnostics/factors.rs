@@ -18,11 +18,18 @@
 
 use burn_bayes_eval::Bounded;
 
-use super::convergence::{SMALLEST_RATIO, gain_of};
 use crate::algebra::{AlgebraError, Cholesky, SquareMatrix, SymmetricEigen, dot};
 use crate::kernels::composed::to_host;
 use crate::noise::Noise;
 use crate::posterior::{FactorPosterior, FormKind};
+
+/// A curvature ratio below this is not distinguished from no curvature.
+pub(super) const SMALLEST_RATIO: f64 = 0.01;
+
+/// What the best scale of a weight, or of a direction, gains whose precision is too large by a factor of 1/`ratio`.
+pub(super) fn gain_of(ratio: f64) -> f64 {
+    0.5 * (ratio - 1.0 - ratio.ln())
+}
 
 /// A Gaussian with factors, dense.
 pub(super) struct DenseFit {
