@@ -74,11 +74,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         (OURS, 1, 2000, Recipe::Ours { rate: 0.03 }),
     ];
     let mut jobs = Vec::new();
-    let key = |method: &str, seed| Key {
-        case: CASE.into(),
-        method: method.into(),
-        seed,
-    };
+    let key = |method: &str, seed| Key::new(CASE, method, seed);
     for (method, rank, epochs, recipe) in vifa {
         for seed in 0..seeds {
             let fit = VifaFit {

@@ -74,11 +74,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
     ];
     for (method, training) in fits {
         for (seed, truth) in (0..seeds).zip(&truths) {
-            let key = Key {
-                case: CASE.into(),
-                method: method.into(),
-                seed,
-            };
+            let key = Key::new(CASE, method, seed);
             let fit = training.map(|(epochs, recipe)| VifaFit {
                 rank: 1,
                 batch: BATCH,

@@ -124,11 +124,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         ];
         for (method, rank, epochs, recipe) in trainings {
             for (seed, truth) in (0..seeds).zip(&truths) {
-                let key = Key {
-                    case: set.name.into(),
-                    method: method.into(),
-                    seed,
-                };
+                let key = Key::new(set.name, method, seed);
                 let fit = VifaFit {
                     rank,
                     batch: BATCH,

@@ -151,11 +151,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         ];
         for (method, seeds, rank, training) in trainings {
             for seed in 0..seeds {
-                let key = Key {
-                    case: name.into(),
-                    method: method.into(),
-                    seed,
-                };
+                let key = Key::new(name, method, seed);
                 let fit = training.map(|(epochs, recipe)| VifaFit {
                     rank,
                     batch: BATCH,

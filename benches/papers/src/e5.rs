@@ -190,11 +190,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         };
         let optima = optima.iter().map(|&method| (method, None));
         for (method, training) in optima.chain(slang).chain(gauss_newton) {
-            let key = Key {
-                case: set.name.into(),
-                method: method.into(),
-                seed: 0,
-            };
+            let key = Key::new(set.name, method, 0);
             let settings = Settings {
                 prior: set.prior,
                 training,

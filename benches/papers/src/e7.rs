@@ -63,11 +63,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
     let images = Shared::new(move || read_mnist(data.join("mnist")));
     let mut jobs = Vec::new();
     let mut add = |case: &str, method: String, rows: Rows, settings: FitSettings| -> Result<()> {
-        let key = Key {
-            case: case.into(),
-            method,
-            seed: 0,
-        };
+        let key = Key::new(case, method, 0);
         let (images, identity) = (images.clone(), (rows, settings.clone()));
         jobs.push(Job::new(key, &identity, move || {
             let fold = rows.fold(&*images.get()?)?;

@@ -107,11 +107,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         for (spectrum, noise) in MODELS {
             for (name, method) in METHODS {
                 for seed in 0..seeds {
-                    let key = Key {
-                        case: case(len, spectrum, noise),
-                        method: name.into(),
-                        seed,
-                    };
+                    let key = Key::new(case(len, spectrum, noise), name, seed);
                     let setting = Setting {
                         len,
                         spectrum,

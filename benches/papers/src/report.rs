@@ -212,11 +212,7 @@ mod tests {
 
     fn record(method: &str, seed: u64, loss: f64) -> Record {
         Record {
-            key: Key {
-                case: "set".into(),
-                method: method.into(),
-                seed,
-            },
+            key: Key::new("set", method, seed),
             settings: serde_json::Value::Null,
             computed: Measures::from([
                 ("loss".into(), loss),

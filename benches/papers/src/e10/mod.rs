@@ -58,11 +58,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         for seed in 0..context.effort.choose(3, 1) {
             let methods = Method::ALL.map(Some).into_iter();
             for method in std::iter::once(None).chain(methods) {
-                let key = Key {
-                    case: case.name.into(),
-                    method: method.map_or(EXACT, Method::name).into(),
-                    seed,
-                };
+                let key = Key::new(case.name, method.map_or(EXACT, Method::name), seed);
                 let settings = (case, method, steps, seed);
                 let work = move || measured(case, method, steps, seed);
                 jobs.push(Job::new(key, &settings, work)?);
@@ -71,11 +67,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
     }
     for prior in PriorOf::ALL {
         for seed in 0..context.effort.choose(3, 1) {
-            let key = Key {
-                case: seasonal::NAME.into(),
-                method: prior.name().into(),
-                seed,
-            };
+            let key = Key::new(seasonal::NAME, prior.name(), seed);
             let work = move || seasonal::measured(prior, seed, RMSE);
             jobs.push(Job::new(key, &(prior, seed), work)?);
         }

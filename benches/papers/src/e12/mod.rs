@@ -91,11 +91,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
             // One seed of a validation, and of methods without a mixture.
             let is_mixed = case == TEST && [PLAIN, SWAG].contains(&method);
             for seed in 0..if is_mixed { MEMBERS } else { 1 } {
-                let key = Key {
-                    case: case.into(),
-                    method: method.into(),
-                    seed,
-                };
+                let key = Key::new(case, method, seed);
                 let fit = Fit {
                     learned,
                     epochs: context.effort.choose(30, 4),

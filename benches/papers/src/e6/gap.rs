@@ -63,11 +63,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                     .map(move |row| (feature, *row))
             })
         {
-            let key = Key {
-                case: set.name.into(),
-                method: label(name, context.effort),
-                seed: feature as u64,
-            };
+            let key = Key::new(set.name, label(name, context.effort), feature as u64);
             let settings = FitSettings {
                 method,
                 epochs: Some(context.effort.choose(120, 40)),

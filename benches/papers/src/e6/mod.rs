@@ -68,21 +68,13 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
     for split in 0..splits {
         for (set, task) in &tasks {
             for protocol in protocols(set, context.effort, split) {
-                let key = Key {
-                    case: set.name.into(),
-                    method: protocol.label.clone(),
-                    seed: split,
-                };
+                let key = Key::new(set.name, protocol.label.clone(), split);
                 let (task, settings) = (task.clone(), protocol.clone());
                 let work = move || task.measure(split as usize, &protocol);
                 jobs.push(Job::new(key, &settings, work)?);
             }
             for mixture in mixtures(set, context.effort, split) {
-                let key = Key {
-                    case: set.name.into(),
-                    method: mixture.label.clone(),
-                    seed: split,
-                };
+                let key = Key::new(set.name, mixture.label.clone(), split);
                 let (task, settings) = (task.clone(), mixture.clone());
                 let work = move || mixture.measure(task.folder()?, split as usize);
                 jobs.push(Job::new(key, &settings, work)?);

@@ -88,11 +88,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 (NETWORKS, only_warmed_up(&config), CHAINS),
             ] {
                 let sampled = Sampled { config, chains };
-                let key = Key {
-                    case: set.name.into(),
-                    method: label(name, context.effort),
-                    seed: split,
-                };
+                let key = Key::new(set.name, label(name, context.effort), split);
                 let (task, work) = (task.clone(), sampled.clone());
                 jobs.push(Job::new(key, &sampled, move || {
                     work.measure(&task, split as usize)

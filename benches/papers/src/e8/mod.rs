@@ -89,11 +89,7 @@ fn cells_of(
     let mut jobs = Vec::new();
     for method in [PLAIN, VIFA] {
         for seed in 0..context.effort.choose(5, 2) {
-            let key = Key {
-                case: case.into(),
-                method: method.into(),
-                seed,
-            };
+            let key = Key::new(case, method, seed);
             let protocol = protocol(method, context.effort, seed);
             let deal = deal.clone();
             let work = move || measure(&deal(seed)?, &protocol);

@@ -105,11 +105,7 @@ pub(super) fn jobs(
             });
             let mut fits: Vec<(Learned, Vec<Arc<Shared<Predicted>>>)> = Vec::new();
             for (method, learned, members) in METHODS {
-                let key = Key {
-                    case: case(set),
-                    method: method.into(),
-                    seed: split,
-                };
+                let key = Key::new(case(set), method, split);
                 let place = fits.iter().position(|(known, _)| *known == learned);
                 let place = place.unwrap_or_else(|| {
                     fits.push((learned, Vec::new()));

@@ -78,11 +78,7 @@ pub(super) fn jobs(context: &Context, clothing: &Arc<Shared<Clothing>>) -> Resul
         for (method, seed, protocol, found) in &fits {
             let scores = SCORES.into_iter();
             for score in scores.filter(|score| *method == VIFA || !needs_draws(score)) {
-                let key = Key {
-                    case: set.into(),
-                    method: row(method, score),
-                    seed: *seed,
-                };
+                let key = Key::new(set, row(method, score), *seed);
                 let found = found.clone();
                 let work = move || {
                     let found = found.get()?;

@@ -118,11 +118,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
                 Shared::new(move || Outcome::of(&*rows.get()?, &settings(Method::Map)))
             };
             for method in std::iter::once(Method::Auto).chain(methods()) {
-                let key = Key {
-                    case: set.name.into(),
-                    method: method.to_string(),
-                    seed,
-                };
+                let key = Key::new(set.name, method.to_string(), seed);
                 let (rows, map, settings) = (rows.clone(), map.clone(), settings(method));
                 let identity = settings.key();
                 let work = move || {

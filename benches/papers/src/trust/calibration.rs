@@ -93,11 +93,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for problem in PROBLEMS {
         for method in problem.methods() {
-            let key = Key {
-                case: problem.case(),
-                method: method.to_string(),
-                seed: 0,
-            };
+            let key = Key::new(problem.case(), method.to_string(), 0);
             let settings = FitSettings {
                 method,
                 model: Some(NetworkShape { hidden: Vec::new() }),

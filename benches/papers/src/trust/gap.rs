@@ -166,11 +166,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
         let sampling = sampling(context.effort, seed);
         let known = Shared::new(move || Known::new(&sampling));
         for fits in all_fits() {
-            let key = Key {
-                case: CASE.into(),
-                method: fits.name(),
-                seed,
-            };
+            let key = Key::new(CASE, fits.name(), seed);
             let identity: Vec<_> = fits.settings(seed).map(|one| one.key()).collect();
             let known = known.clone();
             let work = move || {
@@ -180,11 +176,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
             jobs.push(Job::new(key, &(sampling, identity), work)?);
         }
         for (name, mclmc) in chains(context.effort) {
-            let key = Key {
-                case: CASE.into(),
-                method: name.into(),
-                seed,
-            };
+            let key = Key::new(CASE, name, seed);
             let mclmc = mclmc.with_seed(seed);
             let (known, identity) = (known.clone(), mclmc.clone());
             let work = move || known.get()?.sampled(&mclmc, &sampling);

@@ -107,11 +107,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
             let known = Shared::new(move || Known::new(&problem));
             for seed in 0..seeds {
                 for method in gaussian_methods() {
-                    let key = Key {
-                        case: case.into(),
-                        method: method.to_string(),
-                        seed: seeds * number + seed,
-                    };
+                    let key = Key::new(case, method.to_string(), seeds * number + seed);
                     let settings = FitSettings {
                         method,
                         seed,

@@ -57,11 +57,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
     for seed in 0..context.effort.choose(50, 5) {
         for (rows, features) in SIZES {
             let known = Shared::new(move || data(rows, features, seed));
-            let key = |method: &str| Key {
-                case: case((rows, features)),
-                method: method.into(),
-                seed,
-            };
+            let key = |method: &str| Key::new(case((rows, features)), method, seed);
             let ridge = {
                 let known = known.clone();
                 move || or_diverged(by_evidence(&*known.get()?))

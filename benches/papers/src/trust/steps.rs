@@ -93,11 +93,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
     for (case, batch, truth) in truths {
         for method in [VIFA, NAGVAC] {
             for seed in 0..context.effort.choose(3, 1) {
-                let key = Key {
-                    case: case.into(),
-                    method: method.into(),
-                    seed,
-                };
+                let key = Key::new(case, method, seed);
                 let training = Training {
                     batch,
                     longest: context.effort.choose(1 << 16, 1 << 13),

@@ -107,11 +107,7 @@ fn jobs(context: &Context) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for seed in 0..context.effort.choose(29, 1) {
         for (kind, name, _) in KINDS {
-            let key = Key {
-                case: name.into(),
-                method: METHOD.into(),
-                seed,
-            };
+            let key = Key::new(name, METHOD, seed);
             let identity = (name, FitSettings::default().key(), MOST_EXCESS, MOST_OFF);
             let work = move || or_diverged(measure(kind, name, seed));
             jobs.push(Job::new(key, &identity, work)?);

@@ -42,11 +42,7 @@ fn as_key<S: Serializer>(fits: &Arc<MemberFits>, serializer: S) -> Result<S::Ok,
 fn of_fits(fits: &Arc<MemberFits>) -> Result<Vec<Job>> {
     let names = fits.names().into_iter().enumerate();
     let jobs = names.map(|(place, name)| {
-        let key = Key {
-            case: name,
-            method: fits.config.fit.method.to_string(),
-            seed: place as u64,
-        };
+        let key = Key::new(name, fits.config.fit.method.to_string(), place as u64);
         let fits = fits.clone();
         Job::of(key, MemberFit { fits, place }, |member| {
             if let Some(fit) = member.fits.fit(member.place)? {

@@ -121,11 +121,7 @@ fn job<N: Network>(
         };
         or_diverged(fit.measures::<N>(training))
     };
-    let key = Key {
-        case: N::NAME.into(),
-        method: method.into(),
-        seed,
-    };
+    let key = Key::new(N::NAME, method, seed);
     Job::new(key, &epochs, work)
 }
 

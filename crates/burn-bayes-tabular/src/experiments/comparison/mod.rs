@@ -361,11 +361,7 @@ mod tests {
         let measures = measures.iter().chain([&(TEST_TO_TRAIN, 0.25)]);
         let measures = measures.map(|&(name, value)| (name.to_string(), value));
         Record {
-            key: Key {
-                case: "rows".into(),
-                method: method.into(),
-                seed,
-            },
+            key: Key::new("rows", method, seed),
             settings: serde_json::Value::Null,
             computed: measures.collect::<Measures>().into(),
             seconds: 2.0,

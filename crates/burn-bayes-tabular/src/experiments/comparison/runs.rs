@@ -258,11 +258,7 @@ impl Runs {
         let mut jobs = Vec::new();
         for run in 0..folds[0].len() {
             let mut push = |name, plain, settings: FitSettings, fold: &Arc<Fold>| -> Result<()> {
-                let key = Key {
-                    case: case.clone().into_owned(),
-                    method: name,
-                    seed: run as u64,
-                };
+                let key = Key::new(case.clone().into_owned(), name, run as u64);
                 let fit = FoldFit {
                     settings,
                     plain,

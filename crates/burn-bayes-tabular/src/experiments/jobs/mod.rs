@@ -36,6 +36,17 @@ pub struct Key {
     pub seed: u64,
 }
 
+impl Key {
+    /// The name of the job with this data, method and seed.
+    pub fn new(case: impl Into<String>, method: impl Into<String>, seed: u64) -> Self {
+        Self {
+            case: case.into(),
+            method: method.into(),
+            seed,
+        }
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}, {}", self.case, self.method, self.seed)

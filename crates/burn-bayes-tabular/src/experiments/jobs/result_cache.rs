@@ -142,11 +142,7 @@ mod tests {
     use crate::scores::Measures;
 
     fn job(seed: u64, epochs: u64) -> Job {
-        let key = Key {
-            case: "case".into(),
-            method: "method".into(),
-            seed,
-        };
+        let key = Key::new("case", "method", seed);
         Job::new(key, &epochs, || Ok(Measures::new())).unwrap()
     }
 

@@ -62,11 +62,7 @@ mod tests {
     fn jobs(count: usize, broken: Option<usize>, computed: &Arc<AtomicUsize>) -> Vec<Job> {
         let one = |index: usize| {
             let computed = computed.clone();
-            let key = Key {
-                case: format!("case {}", index / 3),
-                method: "method".into(),
-                seed: index as u64 % 3,
-            };
+            let key = Key::new(format!("case {}", index / 3), "method", index as u64 % 3);
             Job::new(key, &"settings", move || {
                 computed.fetch_add(1, Ordering::Relaxed);
                 match broken == Some(index) {

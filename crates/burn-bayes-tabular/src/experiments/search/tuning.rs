@@ -120,11 +120,11 @@ type Records = BTreeMap<usize, Vec<Record>>;
 /// A fit for each unit, on its fold.
 fn jobs_of(units: &[(Unit, FitSettings)], folds: &[Arc<Fold>]) -> Result<Vec<Job>> {
     let job = |(unit, settings): &(Unit, FitSettings)| {
-        let key = Key {
-            case: format!("trial {}", unit.trial),
-            method: settings.method.to_string(),
-            seed: unit.fold as u64,
-        };
+        let key = Key::new(
+            format!("trial {}", unit.trial),
+            settings.method.to_string(),
+            unit.fold as u64,
+        );
         let fit = FoldFit {
             settings: settings.clone(),
             plain: None,

@@ -72,11 +72,7 @@ impl Simulations {
         let simulator = Arc::new(Simulator::new(design, &self.settings, self.draws)?);
         let case = format!("{} × {}", design.rows(), design.features());
         let job = |simulation| {
-            let key = Key {
-                case: case.clone(),
-                method: self.settings.method.to_string(),
-                seed: simulation,
-            };
+            let key = Key::new(case.clone(), self.settings.method.to_string(), simulation);
             let simulator = simulator.clone();
             let input = Simulation {
                 simulator,
