@@ -31,3 +31,29 @@ impl ModulePath {
         &self.joined
     }
 }
+
+/// The methods of a visitor or mapper of modules that keep the path in its field of this name; with
+/// `container_type`, the field is told the types of the containers too. Internal; not covered by
+/// semver.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! track_path {
+    ($path:tt) => {
+        fn enter_module(&mut self, name: &str, _container_type: &str) {
+            self.$path.enter(name);
+        }
+
+        fn exit_module(&mut self, _name: &str, _container_type: &str) {
+            self.$path.exit();
+        }
+    };
+    ($path:tt, container_type) => {
+        fn enter_module(&mut self, name: &str, container_type: &str) {
+            self.$path.enter(name, container_type);
+        }
+
+        fn exit_module(&mut self, _name: &str, _container_type: &str) {
+            self.$path.exit();
+        }
+    };
+}

@@ -50,13 +50,7 @@ struct Collector {
 }
 
 impl ModuleVisitor for Collector {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    crate::track_path!(path);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         if !param.is_require_grad() {
@@ -88,13 +82,7 @@ pub(super) struct ShapeVisitor {
 }
 
 impl ModuleVisitor for ShapeVisitor {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    crate::track_path!(path);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         let shape = param.lazy_shape().iter().copied().collect();
@@ -109,13 +97,7 @@ pub(super) struct FlattenVisitor<'a> {
 }
 
 impl ModuleVisitor for FlattenVisitor<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    crate::track_path!(path);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         if let Some(&index) = self.layout.places.get(self.path.as_str()) {
@@ -133,13 +115,7 @@ pub(super) struct RegisterVisitor<'a> {
 }
 
 impl ModuleVisitor for RegisterVisitor<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    crate::track_path!(path);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         if let Some(&index) = self.layout.places.get(self.path.as_str()) {
@@ -160,13 +136,7 @@ pub(super) struct GradientVisitor<'a> {
 }
 
 impl ModuleVisitor for GradientVisitor<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    crate::track_path!(path);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         let Some(&index) = self.layout.places.get(self.path.as_str()) else {
@@ -227,13 +197,7 @@ impl WriteMapper<'_> {
 }
 
 impl ModuleMapper for WriteMapper<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    crate::track_path!(path);
 
     fn map_float<const R: usize>(&mut self, param: Param<Tensor<R>>) -> Param<Tensor<R>> {
         let Some(&index) = self.layout.places.get(self.path.as_str()) else {

@@ -164,13 +164,7 @@ fn paths<M: Module>(module: &M) -> Vec<String> {
         }
     }
     impl ModuleVisitor for Paths {
-        fn enter_module(&mut self, name: &str, _container_type: &str) {
-            self.path.enter(name);
-        }
-
-        fn exit_module(&mut self, _name: &str, _container_type: &str) {
-            self.path.exit();
-        }
+        crate::track_path!(path);
 
         fn visit_float<const R: usize>(&mut self, _param: &Param<Tensor<R>>) {
             self.add();

@@ -124,13 +124,7 @@ struct Fill<'a> {
 }
 
 impl ModuleMapper for Fill<'_> {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.place.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.place.exit();
-    }
+    burn_bayes_graph::track_path!(place, container_type);
 
     fn map_float<const R: usize>(&mut self, param: Param<Tensor<R>>) -> Param<Tensor<R>> {
         let path = self.place.path.as_str();
@@ -160,13 +154,7 @@ struct Means<'a> {
 }
 
 impl ModuleVisitor for Means<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    burn_bayes_graph::track_path!(path);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         if self.bases.contains_key(self.path.as_str()) {

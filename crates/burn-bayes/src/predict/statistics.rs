@@ -177,13 +177,7 @@ struct Collect {
 }
 
 impl ModuleVisitor for Collect {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.place.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.place.exit();
-    }
+    burn_bayes_graph::track_path!(place, container_type);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         if self.place.is_statistic() {
@@ -205,13 +199,7 @@ impl<F: FnMut(ParamId, Tensor<1>) -> Tensor<1>> Replace<F> {
 }
 
 impl<F: FnMut(ParamId, Tensor<1>) -> Tensor<1>> ModuleMapper for Replace<F> {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.place.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.place.exit();
-    }
+    burn_bayes_graph::track_path!(place, container_type);
 
     fn map_float<const R: usize>(&mut self, param: Param<Tensor<R>>) -> Param<Tensor<R>> {
         if !self.place.is_statistic() {

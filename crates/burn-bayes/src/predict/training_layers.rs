@@ -145,13 +145,7 @@ struct Switch<F> {
 }
 
 impl<F: Fn(&Layer, bool) -> bool> ModuleMapper for Switch<F> {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.place.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.place.exit();
-    }
+    burn_bayes_graph::track_path!(place, container_type);
 
     fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
         let is_on = flag.val().is_enabled();
@@ -166,13 +160,7 @@ struct Search {
 }
 
 impl ModuleVisitor for Search {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.place.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.place.exit();
-    }
+    burn_bayes_graph::track_path!(place, container_type);
 
     fn visit_flag(&mut self, flag: &Param<Flag>) {
         self.found.push(TrainingFlag {

@@ -3,6 +3,7 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
+use burn_bayes_graph::ModulePath;
 
 /// The path of the first parameter of `module` whose gradient is not finite.
 pub(crate) fn first_non_finite<M: Module>(
@@ -24,7 +25,7 @@ pub(crate) fn first_non_finite<M: Module>(
     // A sum of finite numbers can overflow, so check the elements.
     let mut search = Search {
         gradients,
-        names: Vec::new(),
+        path: ModulePath::default(),
         found: None,
     };
     module.visit(&mut search);
@@ -55,18 +56,12 @@ impl ModuleVisitor for Total<'_> {
 /// The first parameter with a gradient that is not finite.
 struct Search<'a> {
     gradients: &'a GradientsParams,
-    names: Vec<String>,
+    path: ModulePath,
     found: Option<String>,
 }
 
 impl ModuleVisitor for Search<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.names.push(name.to_string());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.names.pop();
-    }
+    burn_bayes_graph::track_path!(path);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         if self.found.is_some() {
@@ -75,7 +70,7 @@ impl ModuleVisitor for Search<'_> {
         if let Some(gradient) = self.gradients.get::<R>(param.id)
             && !gradient.into_data().iter::<f32>().all(f32::is_finite)
         {
-            self.found = Some(self.names.join("."));
+            self.found = Some(self.path.as_str().to_owned());
         }
     }
 }

@@ -81,13 +81,7 @@ struct Moved {
 }
 
 impl ModuleVisitor for Moved {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    burn_bayes_graph::track_path!(path);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         if self.found.is_some() || !self.ids.contains(&param.id) {

@@ -54,13 +54,7 @@ pub(crate) fn outside<M: Module>(model: &M, gradients: &GradientsParams) -> Part
         found: Parts,
     }
     impl ModuleVisitor for Collect<'_> {
-        fn enter_module(&mut self, name: &str, _container_type: &str) {
-            self.path.enter(name);
-        }
-
-        fn exit_module(&mut self, _name: &str, _container_type: &str) {
-            self.path.exit();
-        }
+        burn_bayes_graph::track_path!(path);
 
         fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
             if let Some(gradient) = self.gradients.get::<R>(param.id) {

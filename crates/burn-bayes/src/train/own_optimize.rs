@@ -129,13 +129,7 @@ impl Values {
 }
 
 impl ModuleVisitor for Values {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    burn_bayes_graph::track_path!(path);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         self.add_data(&param.val().into_data());

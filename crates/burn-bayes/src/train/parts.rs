@@ -56,13 +56,7 @@ mod tests {
     }
 
     impl ModuleVisitor for Paths {
-        fn enter_module(&mut self, name: &str, _container_type: &str) {
-            self.here.enter(name);
-        }
-
-        fn exit_module(&mut self, _name: &str, _container_type: &str) {
-            self.here.exit();
-        }
+        burn_bayes_graph::track_path!(here);
 
         fn visit_float<const R: usize>(&mut self, _param: &Param<Tensor<R>>) {
             self.found.push(self.here.as_str().into());

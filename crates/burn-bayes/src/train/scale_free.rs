@@ -54,13 +54,7 @@ struct Product {
 }
 
 impl ModuleVisitor for Products {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    burn_bayes_graph::track_path!(path);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         let Some(gradient) = self.gradients.get::<R>(param.id) else {

@@ -28,13 +28,7 @@ pub fn running<M: Module>(model: &M) -> Option<Arc<Layout>> {
 fn floats<M: Module>(model: &M, is_wanted: impl Fn(&Shape, bool) -> bool) -> Option<Arc<Layout>> {
     struct Floats(ModulePath, Vec<(Shape, bool)>);
     impl ModuleVisitor for Floats {
-        fn enter_module(&mut self, name: &str, _container_type: &str) {
-            self.0.enter(name);
-        }
-
-        fn exit_module(&mut self, _name: &str, _container_type: &str) {
-            self.0.exit();
-        }
+        burn_bayes_graph::track_path!(0);
 
         fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
             let shape = shape(&self.0, Kind::Float, &param.lazy_shape());
@@ -112,13 +106,7 @@ pub(super) fn shapes_of<M: Module>(model: &M) -> Vec<Shape> {
     #[derive(Default)]
     struct Shapes(ModulePath, Vec<Shape>);
     impl ModuleVisitor for Shapes {
-        fn enter_module(&mut self, name: &str, _container_type: &str) {
-            self.0.enter(name);
-        }
-
-        fn exit_module(&mut self, _name: &str, _container_type: &str) {
-            self.0.exit();
-        }
+        burn_bayes_graph::track_path!(0);
 
         fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
             self.1
@@ -146,13 +134,7 @@ pub(super) struct Collector {
 }
 
 impl ModuleVisitor for Collector {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    burn_bayes_graph::track_path!(path);
 
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         let value = param.base().without_autodiff();
@@ -202,13 +184,7 @@ fn placed<const R: usize, K: kind::Autodiff>(
 }
 
 impl ModuleMapper for Writer<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.exit();
-    }
+    burn_bayes_graph::track_path!(path);
 
     fn map_float<const R: usize>(&mut self, param: Param<Tensor<R>>) -> Param<Tensor<R>> {
         let Some(Value::Float(value)) = self.value() else {
