@@ -92,7 +92,7 @@ impl StagedLearningRate {
                 silent_steps: self.mean_only_steps as u64,
                 rising_steps: self.ramp_steps as u64,
             });
-            let stage = Stage {
+            let stage = RateSchedule {
                 ramp,
                 ..self.stage(field, rate)?
             };
@@ -106,7 +106,7 @@ impl StagedLearningRate {
             .with_group(log_variance, log_variance_stage))
     }
 
-    fn stage(&self, field: &str, initial: f64) -> Result<Stage> {
+    fn stage(&self, field: &str, initial: f64) -> Result<RateSchedule> {
         let rate = match self.time_constant {
             None => Rate::Constant(initial),
             Some(time_constant) => Rate::Power {
@@ -116,7 +116,7 @@ impl StagedLearningRate {
             },
         };
         rate.check(field)?;
-        Ok(Stage {
+        Ok(RateSchedule {
             rate,
             ramp: None,
             decay_from: (self.mean_only_steps + self.ramp_steps) as u64,
@@ -151,6 +151,8 @@ impl LearningRates {
 #[derive(Clone, Debug)]
 pub struct RateSchedule {
     rate: Rate,
+    ramp: Option<Ramp>,
+    decay_from: u64,
     step: u64,
 }
 
@@ -162,36 +164,16 @@ impl RateSchedule {
     /// A rate that is negative, not finite or grows.
     pub fn new(rate: Rate) -> Result<Self> {
         rate.check("rate")?;
-        Ok(Self { rate, step: 0 })
+        Ok(Self {
+            rate,
+            ramp: None,
+            decay_from: 0,
+            step: 0,
+        })
     }
 }
 
 impl LrScheduler for RateSchedule {
-    fn step(&mut self) -> LearningRate {
-        let rate = self.rate.at(self.step);
-        self.step += 1;
-        rate
-    }
-
-    fn to_record(&self) -> LrSchedulerRecord {
-        save(self.step)
-    }
-
-    fn load_record(&mut self, record: LrSchedulerRecord) {
-        load(&mut self.step, record);
-    }
-}
-
-/// The schedule of one group.
-#[derive(Clone, Debug)]
-struct Stage {
-    rate: Rate,
-    ramp: Option<Ramp>,
-    decay_from: u64,
-    step: u64,
-}
-
-impl LrScheduler for Stage {
     fn step(&mut self) -> LearningRate {
         let ramp = self.ramp.map_or(1.0, |ramp| ramp.at(self.step));
         let waited = self.step.saturating_sub(self.decay_from);
@@ -200,11 +182,13 @@ impl LrScheduler for Stage {
     }
 
     fn to_record(&self) -> LrSchedulerRecord {
-        save(self.step)
+        LrSchedulerRecord::new().with_scalar(STEP, self.step)
     }
 
     fn load_record(&mut self, record: LrSchedulerRecord) {
-        load(&mut self.step, record);
+        if let Some(saved) = record.scalar(STEP) {
+            self.step = saved;
+        }
     }
 }
 
@@ -222,16 +206,6 @@ impl Ramp {
 }
 
 const STEP: &str = "step";
-
-fn save(step: u64) -> LrSchedulerRecord {
-    LrSchedulerRecord::new().with_scalar(STEP, step)
-}
-
-fn load(step: &mut u64, record: LrSchedulerRecord) {
-    if let Some(saved) = record.scalar(STEP) {
-        *step = saved;
-    }
-}
 
 #[cfg(test)]
 mod tests {
