@@ -48,10 +48,10 @@ use std::sync::Arc;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::Tensor;
 use burn_bayes::algebra::{Cholesky, SquareMatrix};
 use burn_bayes::graph::{ExampleGradients, Layout, module_device};
-use burn_bayes::kernels::to_host;
+use burn_bayes::kernels::{from_host, to_host};
 use burn_bayes::laplace::{ModelOutputs, OutputGradients, not_finite};
 use burn_bayes::methods::{Algorithm, Draw, FunctionPriorUse, FunctionTerms, Proposal};
 use burn_bayes::train::PriorTerms;
@@ -292,7 +292,7 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
         let first = draws.first();
         let first = first.ok_or_else(|| Error::config("draws", "are none"))?;
         let device = first.weights.device();
-        let inputs = tensor(points.as_slice(), [points.len(), points.width()], &device);
+        let inputs = from_host(points.as_slice(), [points.len(), points.width()], &device);
         let places = Places {
             features: features(inputs),
             points,
@@ -319,7 +319,7 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
     fn check(&self, model: &M, features: &dyn Fn(Tensor<2>) -> M::Features) -> Result<()> {
         let points = self.prior.points.draw(self.prior.count, self.noise)?;
         let device = module_device(model);
-        let inputs = tensor(
+        let inputs = from_host(
             points.as_slice(),
             [points.len(), points.width()],
             &device.inner(),
@@ -386,7 +386,7 @@ impl<M: Module + ModelOutputs + 'static> Comparison<M> {
             return Err(not_finite());
         }
         places.factor.solve(&mut solved)?;
-        let solved = tensor(&solved, outputs.dims(), &weights.device());
+        let solved = from_host(&solved, outputs.dims(), &weights.device());
         let energy = (outputs * solved).sum();
         let mut gradients = match energy.is_tracked() {
             true => GradientsParams::from_grads(energy.backward(), &model),
@@ -469,7 +469,7 @@ impl<'a, M: Module + ModelOutputs + 'static> At<'a, M> {
         let device = self.outputs.device();
         let mut inverse = SquareMatrix::identity(count).into_row_major();
         self.places.factor.solve_lower(&mut inverse)?;
-        let inverse = tensor(&inverse, [count, count], &device);
+        let inverse = from_host(&inverse, [count, count], &device);
         let rows = (0..width).map(|output| {
             let jacobian = self.jacobian(output)?;
             Ok(jacobian.weighted_sums(inverse.clone()))
@@ -477,7 +477,7 @@ impl<'a, M: Module + ModelOutputs + 'static> At<'a, M> {
         let rows = Tensor::cat(rows.collect::<Result<Vec<Tensor<2>>>>()?, 0);
         let mut errors = to_host(self.outputs.clone());
         self.places.factor.solve_lower(&mut errors)?;
-        let errors = tensor(&errors, [count, width], &device);
+        let errors = from_host(&errors, [count, width], &device);
         let errors = errors.transpose().reshape([1, count * width]);
         let gradient = errors.matmul(rows.clone()).squeeze_dim(0);
         Ok((rows, gradient))
@@ -506,16 +506,11 @@ impl<'a, M: Module + ModelOutputs + 'static> At<'a, M> {
 
     /// Σ wᵢ_c ∇fᵢ_c.
     fn weighted(&self, weights: &[f64]) -> Result<Tensor<1>> {
-        let weights = tensor(weights, self.outputs.dims(), &self.outputs.device());
+        let weights = from_host(weights, self.outputs.dims(), &self.outputs.device());
         let gradients = &self.comparison.gradients;
         let sums = gradients.weighted(&self.model, &self.places.features, weights)?;
         Ok(sums.mean().mul_scalar(self.places.points.len() as f64))
     }
-}
-
-fn tensor(values: &[f64], shape: [usize; 2], device: &Device) -> Tensor<2> {
-    let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-    Tensor::from_data(TensorData::new(values, shape), device)
 }
 
 #[cfg(test)]

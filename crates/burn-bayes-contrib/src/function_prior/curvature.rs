@@ -10,12 +10,12 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn_bayes::graph::{ExampleBatch, Layout};
-use burn_bayes::kernels::to_host;
+use burn_bayes::kernels::{from_host, to_host};
 use burn_bayes::laplace::{ModelOutputs, OutputGradients, examples, without_autodiff};
 use burn_bayes::prior::Prior;
 use burn_bayes::{Error, Noise, Result};
 
-use super::{At, Comparison, FunctionPrior, Places, tensor};
+use super::{At, Comparison, FunctionPrior, Places};
 
 /// Gradients of the outputs at the weights of a model.
 pub(super) struct CurvatureRows<'a, M: ModelOutputs> {
@@ -122,7 +122,7 @@ where
             let points = points.draw(*count, self.comparison.noise.fold(set))?;
             let shape = [points.len(), points.width()];
             let places = Places {
-                features: tensor(points.as_slice(), shape, &self.mean.device()),
+                features: from_host(points.as_slice(), shape, &self.mean.device()),
                 factor: kernel.factor(&points, *jitter)?,
                 points,
             };

@@ -12,12 +12,12 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn_bayes::algebra::{Cholesky, SquareMatrix};
-use burn_bayes::kernels::{CovarianceParts, inner_products, to_host};
+use burn_bayes::kernels::{CovarianceParts, from_host, inner_products, to_host};
 use burn_bayes::laplace::ModelOutputs;
 use burn_bayes::methods::DivergenceGradient;
 use burn_bayes::{Error, Result};
 
-use super::{At, tensor};
+use super::At;
 use crate::functional::MOST_POINTS;
 
 /// The divergence of a network from a Gaussian process that VIFA minimises. Natural-gradient algorithms support the first.
@@ -53,7 +53,7 @@ impl<M: Module + ModelOutputs + 'static> At<'_, M> {
         let jacobian = Tensor::cat(jacobian.collect::<Result<Vec<Tensor<2>>>>()?, 0);
         let mut errors = to_host(self.outputs.clone());
         self.places.factor.solve(&mut errors)?;
-        let errors = tensor(&errors, [count, width], &device);
+        let errors = from_host(&errors, [count, width], &device);
         let errors = errors.transpose().reshape([1, rows]);
         let mean = errors.matmul(jacobian.clone()).squeeze_dim(0);
 
@@ -69,7 +69,7 @@ impl<M: Module + ModelOutputs + 'static> At<'_, M> {
         Ok(DivergenceGradient {
             mean,
             rows: jacobian,
-            weights: tensor(weights.as_slice(), [rows, rows], &device),
+            weights: from_host(weights.as_slice(), [rows, rows], &device),
         })
     }
 

@@ -14,6 +14,7 @@ use burn::module::{Module, ParamGroup};
 use burn::tensor::{Tensor, TensorData};
 use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 use burn_bayes::graph::{ExampleBatch, Layout};
+use burn_bayes::kernels::from_host;
 use burn_bayes::laplace::{FULL_LIMIT, ModelOutputs};
 use burn_bayes::posterior::FactorPosterior;
 use burn_bayes::prior::Prior;
@@ -94,7 +95,6 @@ fn posterior(
     }
     let device = mean.device();
     let factors = Tensor::from_data(TensorData::new(factors, [len, len]), &device);
-    let rest: Vec<f32> = variance.iter().map(|v| (REST * v) as f32).collect();
-    let rest = Tensor::from_data(TensorData::new(rest, [len]), &device);
+    let rest = from_host(variance.iter().map(|v| REST * v), [len], &device);
     FactorPosterior::covariance(layout, mean, Some(factors), rest)
 }

@@ -20,18 +20,18 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param, ParamGroup};
 use burn::nn::Linear;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use burn_bayes::algebra::{Cholesky, SquareMatrix, dot};
 use burn_bayes::eval::Bounded;
 use burn_bayes::graph::{ExampleBatch, Layout};
-use burn_bayes::kernels::to_host;
+use burn_bayes::kernels::{from_host, to_host};
 use burn_bayes::laplace::{FULL_LIMIT, ModelOutputs};
 use burn_bayes::prior::Prior;
 use burn_bayes::{Error, Noise, Result};
 
+use super::FunctionPrior;
 use super::curvature::{CurvatureRows, add_products};
 use super::laplace::SETS;
-use super::{FunctionPrior, tensor};
 use crate::functional::Points;
 
 /// The number of points, per unit, from which the places of units are chosen.
@@ -164,9 +164,8 @@ impl FunctionPrior {
             .solve(&mut gradient)?;
         let steps = mean.iter_mut().zip(&gradient);
         steps.for_each(|(weight, step)| *weight -= step);
-        let values: Vec<f32> = mean.into_iter().map(|value| value as f32).collect();
-        let values = Tensor::from_data(TensorData::new(values, [len]), &rows.mean().device());
-        Ok(layout.write(model, values)?)
+        let mean = from_host(mean, [len], &rows.mean().device());
+        Ok(layout.write(model, mean)?)
     }
 }
 
@@ -180,9 +179,9 @@ fn check_units(units: usize) -> Result<()> {
 /// A layer with these weights, one column for each unit.
 fn linear(weights: &[f64], biases: &[f64], device: &Device) -> Linear {
     let units = biases.len();
-    let biases = tensor(biases, [1, units], device).squeeze_dim(0);
+    let biases = from_host(biases, [1, units], device).squeeze_dim(0);
     Linear {
-        weight: Param::from_tensor(tensor(weights, [weights.len() / units, units], device)),
+        weight: Param::from_tensor(from_host(weights, [weights.len() / units, units], device)),
         bias: Some(Param::from_tensor(biases)),
     }
 }

@@ -148,7 +148,7 @@ fn dense(net: &Net, comparison: &Comparison<Net>, proposal: &Proposal) -> (Vec<f
     for draw in &proposal.draws {
         let weights = draw.weights.clone();
         let model = comparison.layout.write(net.valid(), weights).unwrap();
-        let inputs = tensor(points.as_slice(), [COUNT, 3], &draw.weights.device());
+        let inputs = from_host(points.as_slice(), [COUNT, 3], &draw.weights.device());
         let outputs = model.outputs(inputs.clone());
         let values = to_host(outputs.clone());
         for output in 0..OUTPUTS {
@@ -221,12 +221,12 @@ fn the_gradient_is_one_backward_pass() {
         .unwrap();
     let device = autodiff();
     let inverse = factor.inverse();
-    let inverse = tensor(inverse.as_slice(), [COUNT, COUNT], &device);
+    let inverse = from_host(inverse.as_slice(), [COUNT, COUNT], &device);
     let at_draw = comparison
         .layout
         .write_leaves(net.clone(), proposal.draws[0].weights.clone())
         .unwrap();
-    let outputs = at_draw.outputs(tensor(points.as_slice(), [COUNT, 3], &device));
+    let outputs = at_draw.outputs(from_host(points.as_slice(), [COUNT, 3], &device));
     let energy = (outputs.clone() * inverse.matmul(outputs)).sum() * 0.5;
     let mut gradients = burn::optim::GradientsParams::from_grads(energy.backward(), &at_draw);
     let pieces = comparison
@@ -263,7 +263,7 @@ fn sketches_are_right_on_average() {
         .unwrap();
     let draw = &proposal.draws[0];
     let places = Places {
-        features: tensor(points.as_slice(), [COUNT, 3], &draw.weights.device()),
+        features: from_host(points.as_slice(), [COUNT, 3], &draw.weights.device()),
         factor,
         points,
     };
@@ -361,7 +361,7 @@ fn a_resumed_training_demands_its_prior() {
         let values = |count: usize| Noise::new(4).latent(count).into_iter().map(f64::from);
         let [inputs, targets] = [3, OUTPUTS].map(|width| {
             let values: Vec<f64> = values(6 * width).collect();
-            tensor(&values, [6, width], &device)
+            from_host(&values, [6, width], &device)
         });
         (inputs, targets)
     };

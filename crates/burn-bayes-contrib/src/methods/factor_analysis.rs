@@ -320,6 +320,7 @@ fn learned(
 mod tests {
     use burn::nn::LinearConfig;
     use burn::tensor::Device;
+    use burn_bayes::kernels::to_host;
 
     use super::*;
 
@@ -334,10 +335,6 @@ mod tests {
                 .with_rank(rank),
         );
         config.build(&layer).unwrap()
-    }
-
-    fn values<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
-        tensor.into_data().iter::<f64>().collect()
     }
 
     #[test]
@@ -364,9 +361,9 @@ mod tests {
                 let estimate = expected.estimate().unwrap();
                 let posterior = one.posterior(step).unwrap();
                 let pairs = [
-                    (values(posterior.mean()), &estimate.mean),
-                    (values(posterior.factors().unwrap()), &estimate.factors),
-                    (values(posterior.diagonal()), &estimate.variance),
+                    (to_host(posterior.mean()), &estimate.mean),
+                    (to_host(posterior.factors().unwrap()), &estimate.factors),
+                    (to_host(posterior.diagonal()), &estimate.variance),
                 ];
                 for (found, expected) in pairs {
                     for (found, expected) in found.iter().zip(expected) {

@@ -374,13 +374,10 @@ mod tests {
 
     use super::*;
     use crate::methods::BayesianRidge;
+    use burn_bayes::kernels::to_host;
 
     const ROWS: usize = 12;
     const WIDTH: usize = 3;
-
-    fn values<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
-        tensor.into_data().iter().collect()
-    }
 
     fn filled<const R: usize>(seed: u64, dims: [usize; R]) -> Tensor<R> {
         let device = Device::default();
@@ -406,7 +403,8 @@ mod tests {
     fn the_exact_posterior_has_the_evidence_as_its_objective_and_no_gradient() {
         let inputs = filled(1, [ROWS, WIDTH]);
         let targets = inputs.clone().sum_dim(1) + filled(2, [ROWS, 1]) * 0.3;
-        let ridge = BayesianRidge::fit(&values(inputs.clone()), &values(targets.clone())).unwrap();
+        let ridge =
+            BayesianRidge::fit(&to_host(inputs.clone()), &to_host(targets.clone())).unwrap();
         let posterior = ridge.posterior();
         let root = Cholesky::new(posterior.covariance()).unwrap();
         let root = root.lower();
@@ -461,7 +459,7 @@ mod tests {
         let likelihood = layer.likelihood();
         let losses = draws.into_iter();
         let losses = losses.map(|outputs| likelihood.losses(outputs, targets.clone()));
-        values(losses.reduce(|sum, losses| sum + losses).unwrap() / count)
+        to_host(losses.reduce(|sum, losses| sum + losses).unwrap() / count)
     }
 
     #[test]
@@ -484,11 +482,11 @@ mod tests {
             for is_dense in [true, false] {
                 let config = config(likelihood.clone(), 2).with_is_dense(is_dense);
                 let layer = layer(&config).valid();
-                let found = values(layer.losses(features.clone(), targets.clone()));
+                let found = to_host(layer.losses(features.clone(), targets.clone()));
                 let expected = averages(&layer, &features, targets);
                 // By Jensen's inequality at the means, the bounds are at most this far off.
                 let [_, variances] = layer.outputs(features.clone());
-                let most = values(variances.sum_dim(1) * 0.5);
+                let most = to_host(variances.sum_dim(1) * 0.5);
                 for ((found, expected), most) in found.iter().zip(&expected).zip(most) {
                     let above = found - expected;
                     let most = if is_exact { 0.0 } else { most };
@@ -512,7 +510,7 @@ mod tests {
         ))
         .valid();
         let features = filled(6, [5, WIDTH]).inner();
-        let [means, variances] = layer.outputs(features.clone()).map(values);
+        let [means, variances] = layer.outputs(features.clone()).map(to_host);
         let prediction = layer.predict(features.clone(), 20_000, Noise::new(1));
         let close = |found: Vec<f64>, expected: &[f64]| {
             for (found, expected) in found.iter().zip(expected) {
@@ -522,11 +520,11 @@ mod tests {
                 );
             }
         };
-        close(values(prediction.mean()), &means);
-        close(values(prediction.epistemic_variance()), &variances);
-        close(values(prediction.aleatoric_variance()), &[0.25; 10]);
+        close(to_host(prediction.mean()), &means);
+        close(to_host(prediction.epistemic_variance()), &variances);
+        close(to_host(prediction.aleatoric_variance()), &[0.25; 10]);
         let again = layer.predict(features, 20_000, Noise::new(1));
-        assert_eq!(values(again.mean()), values(prediction.mean()));
+        assert_eq!(to_host(again.mean()), to_host(prediction.mean()));
     }
 
     #[derive(Module, Debug)]
@@ -571,7 +569,7 @@ mod tests {
         assert!((0.08..0.14).contains(&noise), "{noise}");
         let points = Tensor::<2>::from_data([[0.0], [3.0]], &device.inner());
         let [_, variances] = network.last.outputs(network.features(points));
-        let variances = values(variances);
+        let variances = to_host(variances);
         assert!(
             variances[0] < 0.01 && variances[1] > 10.0 * variances[0],
             "{variances:?}"
@@ -585,10 +583,10 @@ mod tests {
         let device = features.device();
         let labels = Tensor::<1, Int>::from_data([1, 0], &device);
         let rows = Tensor::<2>::from_data([[0.0, 1.0], [1.0, 0.0]], &device);
-        let losses = values(layer.losses(features.clone(), labels.clone()));
-        assert_eq!(losses, values(layer.losses(features.clone(), rows)));
+        let losses = to_host(layer.losses(features.clone(), labels.clone()));
+        assert_eq!(losses, to_host(layer.losses(features.clone(), rows)));
         let mixture = layer.validate(features, labels, 100, Noise::new(2));
-        let probabilities = values(mixture.prediction.probabilities().unwrap());
+        let probabilities = to_host(mixture.prediction.probabilities().unwrap());
         assert!((probabilities[0] + probabilities[1] - 1.0).abs() < 1e-6);
     }
 

@@ -36,7 +36,7 @@ use burn_bayes_eval::Bounded;
 use super::factors::{DenseFit, FactorGain, SMALLEST_RATIO, gain_of};
 use crate::algebra::SquareMatrix;
 use crate::error::{Error, Result};
-use crate::kernels::composed::to_host;
+use crate::kernels::composed::{from_host, to_host};
 use crate::likelihood::MixDraws;
 use crate::methods::Draw;
 use crate::noise::Noise;
@@ -291,8 +291,7 @@ impl ConvergenceTest {
 }
 
 fn on_device(posterior: &FactorPosterior, values: &[f64]) -> Tensor<1> {
-    let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-    Tensor::from_data(values.as_slice(), &posterior.device())
+    from_host(values, [values.len()], &posterior.device())
 }
 
 /// aᵀSb of every two vectors.
@@ -543,8 +542,7 @@ mod tests {
     }
 
     fn vector(values: &[f64]) -> Tensor<1> {
-        let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-        Tensor::from_data(values.as_slice(), &Device::default())
+        from_host(values, [values.len()], &Device::default())
     }
 
     fn scale_gain(ratios: impl Iterator<Item = f64>) -> f64 {

@@ -166,12 +166,13 @@ mod tests {
     use std::sync::Arc;
 
     use burn::module::ParamGroup;
-    use burn::tensor::{Device, TensorData};
+    use burn::tensor::Device;
     use burn_bayes_graph::Layout;
 
     use super::*;
     use crate::algebra::dot;
     use crate::diagnostics::testing::{Likelihood, Model};
+    use crate::kernels::from_host;
     use crate::posterior::{DenseGaussian, linear_regression_posterior};
     use crate::predict::Predictor;
 
@@ -180,8 +181,7 @@ mod tests {
 
     fn tensor(values: &[f64], columns: usize) -> Tensor<2> {
         let shape = [values.len() / columns, columns];
-        let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-        Tensor::from_data(TensorData::new(values, shape), &Device::default())
+        from_host(values, shape, &Device::default())
     }
 
     /// A model and its data.

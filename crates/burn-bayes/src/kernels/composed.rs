@@ -1,6 +1,8 @@
 //! The kernels as Burn tensor operations, for every backend; the reference for the fused kernels.
 
-use burn::tensor::{Tensor, TensorData, s};
+use std::borrow::Borrow;
+
+use burn::tensor::{Device, Tensor, TensorData, s};
 
 use super::{
     AdamStep, AdamValues, CovarianceGradient, CovarianceParts, Diagonal, DrawGradient, FactorUnits,
@@ -112,13 +114,7 @@ pub(crate) fn covariance_gradient(
 
     // C = (I+B)⁻¹ F/ψ, and Σ_k C_k ⊙ F_k.
     let coefficients = gaussian.factors.clone().map(|factors| {
-        let inverse = objective
-            .inner_inverse
-            .iter()
-            .map(|&value| value as f32)
-            .collect();
-        let inverse =
-            Tensor::<2>::from_data(TensorData::new::<f32, _>(inverse, [rank, rank]), &device);
+        let inverse = from_host(objective.inner_inverse, [rank, rank], &device);
         let coefficients = inverse.matmul(factors.clone() / variance.clone().unsqueeze::<2>());
         (factors, coefficients)
     });
@@ -226,9 +222,7 @@ pub(super) fn inner_products(left: &Tensor<2>, right: &Tensor<2>) -> Tensor<2> {
 
 pub(super) fn mix(rows: &Tensor<2>, weights: &[f64], count: usize) -> Tensor<2> {
     let [rank, _] = rows.dims();
-    let weights: Vec<f32> = weights.iter().map(|&weight| weight as f32).collect();
-    let weights = TensorData::new(weights, [count, rank]);
-    Tensor::<2>::from_data(weights, &rows.device()).matmul(rows.clone())
+    from_host(weights, [count, rank], &rows.device()).matmul(rows.clone())
 }
 
 fn square_sum<const R: usize>(tensor: &Tensor<R>) -> Tensor<1> {
@@ -245,6 +239,16 @@ pub fn at_least<const R: usize>(tensor: Tensor<R>, least: f32) -> Tensor<R> {
 /// The values of a tensor, as `f64` on the host.
 pub fn to_host<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
+}
+
+/// Values of the host as a tensor.
+pub fn from_host<const R: usize>(
+    values: impl IntoIterator<Item = impl Borrow<f64>>,
+    shape: [usize; R],
+    device: &Device,
+) -> Tensor<R> {
+    let values = values.into_iter().map(|value| *value.borrow() as f32);
+    Tensor::from_data(TensorData::new(values.collect::<Vec<_>>(), shape), device)
 }
 
 pub(crate) fn adam<const R: usize>(
@@ -322,8 +326,6 @@ pub(crate) fn running_moments(
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::Device;
-
     use super::*;
 
     #[test]

@@ -17,7 +17,7 @@ use burn_bayes_graph::ExampleGradients;
 use super::FULL_LIMIT;
 use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
-use crate::kernels::composed::to_host;
+use crate::kernels::composed::{from_host, to_host};
 use crate::kernels::statistics::column_dot;
 use crate::kernels::{inner_products, mix};
 use crate::methods::truncation::StackedFactors;
@@ -100,8 +100,7 @@ impl Diagonal {
     }
 
     fn tensor(&self, values: &[f64]) -> Tensor<1> {
-        let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-        Tensor::from_data(TensorData::new(values, [self.squares.len()]), &self.device)
+        from_host(values, [self.squares.len()], &self.device)
     }
 }
 

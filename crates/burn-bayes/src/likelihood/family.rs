@@ -395,12 +395,9 @@ mod tests {
     use burn::tensor::Device;
 
     use super::*;
+    use crate::kernels::to_host;
 
     const CLASSES: usize = 4;
-
-    fn values<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
-        tensor.into_data().iter().collect()
-    }
 
     /// Outputs of one row, and each class as the target of a copy of it.
     fn every_class(likelihood: &Likelihood) -> (Tensor<2>, Tensor<2>) {
@@ -418,8 +415,8 @@ mod tests {
     fn the_losses_of_all_classes_are_those_of_their_probabilities() {
         for likelihood in [Likelihood::Categorical, Likelihood::Ordinal] {
             let (outputs, classes) = every_class(&likelihood);
-            let losses = values(likelihood.losses(outputs.clone(), classes));
-            let probabilities = values(likelihood.mean(outputs));
+            let losses = to_host(likelihood.losses(outputs.clone(), classes));
+            let probabilities = to_host(likelihood.mean(outputs));
             let probabilities = &probabilities[..CLASSES];
             assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-6);
             for (loss, probability) in losses.iter().zip(probabilities) {
@@ -441,7 +438,7 @@ mod tests {
         };
         let (same, different) = (of_targets([4.0; 2]), of_targets([4.0, 0.25]));
         let losses =
-            |likelihood: &Likelihood| values(likelihood.losses(outputs.clone(), targets.clone()));
+            |likelihood: &Likelihood| to_host(likelihood.losses(outputs.clone(), targets.clone()));
         for (found, expected) in losses(&same).iter().zip(losses(&one)) {
             assert!((found - expected).abs() < 1e-6, "{found} {expected}");
         }
@@ -456,11 +453,11 @@ mod tests {
             assert!((found - expected).abs() < 1e-6, "{found} {expected}");
         }
         assert_eq!(
-            values(different.variance(outputs.clone())),
+            to_host(different.variance(outputs.clone())),
             [0.25, 4.0, 0.25, 4.0]
         );
         let roots = different.curvature_roots(&outputs.narrow(0, 0, 1)).unwrap();
-        let roots: Vec<Vec<f64>> = roots.into_iter().map(values).collect();
+        let roots: Vec<Vec<f64>> = roots.into_iter().map(to_host).collect();
         assert_eq!(roots, [[2.0, 0.0], [0.0, 0.5]]);
         assert!(of_targets([1.0, 0.0]).validate().is_err());
     }
@@ -477,11 +474,11 @@ mod tests {
             let plain = outputs.without_autodiff();
             let weights = likelihood.mean(plain.clone()).narrow(0, 0, 1);
             let weighted = gradients.clone() * weights.transpose();
-            let expected = values(gradients.transpose().matmul(weighted));
+            let expected = to_host(gradients.transpose().matmul(weighted));
 
             let roots = likelihood.curvature_roots(&plain.narrow(0, 0, 1)).unwrap();
             let roots: Tensor<2> = Tensor::cat(roots, 0);
-            let found = values(roots.clone().transpose().matmul(roots));
+            let found = to_host(roots.clone().transpose().matmul(roots));
             assert_eq!(found.len(), expected.len());
             for (found, expected) in found.iter().zip(&expected) {
                 assert!(

@@ -21,7 +21,7 @@ use super::classification_draws::{ClassificationDraws, probabilities_of};
 use super::family::Likelihood;
 use super::output::LikelihoodMixture;
 use super::regression_draws::RegressionDraws;
-use crate::kernels::composed::at_least;
+use crate::kernels::composed::{at_least, to_host};
 
 /// An output that can be averaged over draws of the weights.
 ///
@@ -317,9 +317,8 @@ impl RegressionMixture {
         let targets = self.targets.clone().unsqueeze::<3>();
         let squares = (self.draw_outputs.clone() - targets).square().sum_dim(2);
         let squares: Tensor<1> = squares.mean_dim(1).flatten(0, 2);
-        let values = |tensor: Tensor<1>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
-        let losses = values(self.losses.clone());
-        values(squares).into_iter().zip(losses).collect()
+        let losses = to_host(self.losses.clone());
+        to_host(squares).into_iter().zip(losses).collect()
     }
 }
 

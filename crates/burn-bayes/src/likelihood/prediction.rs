@@ -264,10 +264,7 @@ mod tests {
     use burn::tensor::Device;
 
     use super::*;
-
-    fn values<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {
-        tensor.into_data().iter().collect()
-    }
+    use crate::kernels::to_host;
 
     fn prediction(likelihood: Likelihood, outputs: [f64; 2]) -> Prediction {
         let outputs = outputs.map(|output| [[output]]);
@@ -278,10 +275,10 @@ mod tests {
     fn the_variance_is_that_within_the_draws_and_between_them() {
         let noise_precision = 4.0;
         let prediction = prediction(Likelihood::Gaussian { noise_precision }, [0.0, 2.0]);
-        assert_eq!(values(prediction.mean()), [1.0]);
-        assert_eq!(values(prediction.aleatoric_variance()), [0.25]);
-        assert_eq!(values(prediction.epistemic_variance()), [1.0]);
-        assert!((values(prediction.deviation())[0] - 1.25_f64.sqrt()).abs() < 1e-6);
+        assert_eq!(to_host(prediction.mean()), [1.0]);
+        assert_eq!(to_host(prediction.aleatoric_variance()), [0.25]);
+        assert_eq!(to_host(prediction.epistemic_variance()), [1.0]);
+        assert!((to_host(prediction.deviation())[0] - 1.25_f64.sqrt()).abs() < 1e-6);
     }
 
     #[test]
@@ -292,17 +289,17 @@ mod tests {
             },
             [3.0, 3.0],
         );
-        let upper = values(normal.quantiles(0.975).unwrap())[0];
+        let upper = to_host(normal.quantiles(0.975).unwrap())[0];
         assert!((upper - 4.959_964).abs() < 1e-5, "{upper}");
         let counts = prediction(Likelihood::Poisson, [0.0, 0.0]);
         // P(Y ≤ 1) = 2/e = .736 and P(Y ≤ 2) = .920.
-        assert_eq!(values(counts.quantiles(0.9).unwrap()), [2.0]);
+        assert_eq!(to_host(counts.quantiles(0.9).unwrap()), [2.0]);
     }
 
     #[test]
     fn what_a_likelihood_does_not_have_is_refused_by_name() {
         let labels = prediction(Likelihood::Bernoulli, [0.0, 0.0]);
-        assert_eq!(values(labels.probabilities().unwrap()), [0.5]);
+        assert_eq!(to_host(labels.probabilities().unwrap()), [0.5]);
         let message = labels.quantiles(0.5).unwrap_err().to_string();
         assert!(
             message.contains("Bernoulli, which has no quantiles"),

@@ -8,12 +8,14 @@
 //! with the current factors by orthogonal Procrustes: R is the orthogonal factor of F F̄ᵀ.
 
 use burn::module::{Module, Param};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::start::{buffer, updated};
 use crate::algebra::{AlgebraError, SquareMatrix};
-use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, inner_products};
+use crate::kernels::{
+    self, CovarianceParts, Diagonal, FactorUnits, from_host, inner_products, to_host,
+};
 
 /// Which iterates the posterior is the average of. With a constant learning rate they fluctuate around the
 /// optimum, and their average is closer to it.
@@ -162,12 +164,10 @@ impl Average {
 fn rotation(average: &Tensor<2>, current: &Tensor<2>) -> Result<Tensor<2>, AlgebraError> {
     let [rank, _] = average.dims();
     let current = current.clone().to_device(&average.device());
-    let overlap = inner_products(&current, average).into_data();
-    let overlap = SquareMatrix::from_row_major(rank, overlap.iter::<f64>().collect())?;
-    let rotation = overlap.nearest_orthogonal()?;
-    let values: Vec<f32> = rotation.as_slice().iter().map(|&v| v as f32).collect();
-    let values = TensorData::new(values, [rank, rank]);
-    Ok(Tensor::from_data(values, &average.device()))
+    let overlap = to_host(inner_products(&current, average));
+    let rotation = SquareMatrix::from_row_major(rank, overlap)?.nearest_orthogonal()?;
+    let device = average.device();
+    Ok(from_host(rotation.as_slice(), [rank, rank], &device))
 }
 
 /// average += weight · (current − average)

@@ -8,13 +8,13 @@
 
 use std::borrow::Cow;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use burn_bayes_eval::Bounded;
 use burn_bayes_graph::ExampleGradients;
 
 use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
-use crate::kernels::inner_products;
+use crate::kernels::{from_host, inner_products, to_host};
 
 /// U⁺ = A U + B.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl StackedFactors<'_> {
         let (dense, gram) = match self.scaled {
             Some(scaled) => {
                 let dense = Tensor::cat(vec![self.factors.clone(), scaled.clone()], 0);
-                let gram = numbers(inner_products(&dense, &dense));
+                let gram = to_host(inner_products(&dense, &dense));
                 (dense, Cow::Owned(gram))
             }
             None => (self.factors.clone(), Cow::Borrowed(self.gram)),
@@ -71,7 +71,7 @@ impl StackedFactors<'_> {
         let scale = |row: usize| if row < rank { old } else { 1.0 };
         // Row i holds gᵢᵀgⱼ for all gradients, and gᵢᵀr for all dense rows: one read from the device.
         let products = vec![self.rows.gram(), self.rows.dot(dense)];
-        let products = numbers(Tensor::cat(products, 1));
+        let products = to_host(Tensor::cat(products, 1));
         let product = |row: usize, column: usize| products[row * (count + width) + column];
         let stacked = SquareMatrix::from_fn(width + count, |row, column| {
             let (low, high) = (row.min(column), row.max(column));
@@ -88,8 +88,7 @@ impl StackedFactors<'_> {
             let shares = pairs
                 .iter()
                 .flat_map(|pair| &pair.vector[first..first + count]);
-            let shares: Vec<f32> = shares.map(|share| (scale * share) as f32).collect();
-            Tensor::<2>::from_data(TensorData::new(shares, [rank, count]), &device)
+            from_host(shares.map(|share| scale * share), [rank, count], &device)
         };
         let rows = self.rows.weighted_sums(shares(width, count, new));
         let mixing = pairs.iter().flat_map(|pair| &pair.vector[..rank]);
@@ -109,23 +108,18 @@ impl StackedFactors<'_> {
         let mut stacked = vec![self.factors.clone().mul_scalar(self.old), gradients];
         stacked.extend(self.scaled.cloned());
         let stacked = Tensor::cat(stacked, 0);
-        let scatter = numbers(stacked.clone().transpose().matmul(stacked));
+        let scatter = to_host(stacked.clone().transpose().matmul(stacked));
         let scatter = SquareMatrix::from_row_major(len, scatter).map_err(Error::from)?;
         let pairs = SymmetricEigen::leading(&scatter, rank).map_err(Error::from)?;
         let rows = pairs.iter().flat_map(|pair| {
             let scale = pair.value.at_least(0.0).sqrt();
-            pair.vector.iter().map(move |entry| (scale * entry) as f32)
+            pair.vector.iter().map(move |entry| scale * entry)
         });
-        let rows = TensorData::new(rows.collect::<Vec<f32>>(), [rank, len]);
         Ok(Truncation {
             mixing: vec![0.0; rank * rank],
-            rows: Tensor::from_data(rows, &self.factors.device()),
+            rows: from_host(rows, [rank, len], &self.factors.device()),
         })
     }
-}
-
-fn numbers(tensor: Tensor<2>) -> Vec<f64> {
-    tensor.into_data().iter::<f64>().collect()
 }
 
 #[cfg(test)]
@@ -146,7 +140,7 @@ mod tests {
                 normals.reshape([rows, len])
             };
             let factors: Tensor<2> = matrix(1, rank);
-            let gram = numbers(factors.clone().matmul(factors.clone().transpose()));
+            let gram = to_host(factors.clone().matmul(factors.clone().transpose()));
             let rows = ExampleGradients::from_rows(matrix(2, count));
             let scaled = matrix(3, extra.max(1));
             let stack = StackedFactors {
@@ -160,10 +154,9 @@ mod tests {
             let [left, right] =
                 [stack.truncated_by_rows(), stack.truncated_by_columns()].map(|truncation| {
                     let Truncation { mixing, rows } = truncation.unwrap();
-                    let mixing: Vec<f32> = mixing.iter().map(|&share| share as f32).collect();
-                    let mixing = Tensor::from_data(TensorData::new(mixing, [rank, rank]), &device);
+                    let mixing = from_host(mixing, [rank, rank], &device);
                     let new = mixing.matmul(factors.clone()) + rows;
-                    numbers(new.clone().transpose().matmul(new))
+                    to_host(new.clone().transpose().matmul(new))
                 });
             let largest = right
                 .iter()

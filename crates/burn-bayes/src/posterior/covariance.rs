@@ -17,9 +17,9 @@ use burn::tensor::Tensor;
 
 use super::Sampler;
 use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm};
-use super::inverse::{LowRankInverse, narrowed};
+use super::inverse::LowRankInverse;
 use crate::error::Result;
-use crate::kernels::composed::to_host;
+use crate::kernels::composed::{from_host, to_host};
 use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits, statistics};
 use crate::noise::Noise;
 
@@ -88,7 +88,7 @@ impl GaussianForm for CovarianceForm {
 
     fn precision_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
         let product = self.precision()?.product(&to_host(vector.clone()));
-        Ok(narrowed(product, &vector.device()))
+        Ok(from_host(product, vector.dims(), &vector.device()))
     }
 
     fn covariance_roots(&self) -> Result<CovarianceRoots> {

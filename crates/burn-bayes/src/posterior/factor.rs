@@ -11,12 +11,11 @@ use burn_bayes_graph::Layout;
 use super::covariance::CovarianceForm;
 use super::dense::DenseGaussian;
 use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm};
-use super::inverse::narrowed;
 use super::precision::PrecisionForm;
 use super::storage::{Contents, DIAGONAL, FACTORS, MEAN, Saved};
 use super::{ModelState, Posterior, Sampler, check_finite};
 use crate::error::{Error, Result};
-use crate::kernels::composed::to_host;
+use crate::kernels::composed::{from_host, to_host};
 use crate::noise::Noise;
 use crate::prior::{PriorPrecisions, selects};
 
@@ -208,7 +207,8 @@ impl FactorPosterior {
     /// The marginal variances, `[D]`, computed in double precision: they keep their digits where the factors leave
     /// little of the diagonal's variance.
     pub fn variance(&self) -> Result<Tensor<1>> {
-        Ok(narrowed(self.form.gaussian().variance()?, &self.device()))
+        let variance = self.form.gaussian().variance()?;
+        Ok(from_host(variance, [self.layout.len()], &self.device()))
     }
 
     /// The diagonal of Σ⁻¹, D numbers: 1 over the variance of each weight, given all others.

@@ -16,11 +16,11 @@
 //!
 //! References: Golub and Van Loan, *Matrix Computations*, 4th ed., §2.1.4 (Woodbury) and §3.5.3 (the second solve).
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::Tensor;
 
 use crate::algebra::{IdentityPlus, SquareMatrix, dot};
 use crate::error::Result;
-use crate::kernels::composed::to_host;
+use crate::kernels::composed::{from_host, to_host};
 
 /// The columns of the rows that are in double precision at a time.
 const BLOCK: usize = 1 << 14;
@@ -143,9 +143,7 @@ impl LowRankInverse {
         let rank = rows.dims()[0];
         let blocks = self.blocks().map(|mut block| {
             change(&self.inner, &mut block);
-            let values: Vec<f32> = block.rows.iter().map(|&value| value as f32).collect();
-            let data = TensorData::new(values, [rank, block.width]);
-            Tensor::from_data(data, &rows.device())
+            from_host(block.rows, [rank, block.width], &rows.device())
         });
         Some(Tensor::cat(blocks.collect(), 1))
     }
@@ -229,15 +227,9 @@ impl LowRankInverse {
     }
 }
 
-/// Numbers of double precision as a tensor.
-pub(super) fn narrowed(values: Vec<f64>, device: &Device) -> Tensor<1> {
-    let values: Vec<f32> = values.into_iter().map(|value| value as f32).collect();
-    let len = values.len();
-    Tensor::from_data(TensorData::new(values, [len]), device)
-}
-
 #[cfg(test)]
 mod tests {
+    use burn::tensor::{Device, TensorData};
     use proptest::prelude::*;
 
     use super::*;

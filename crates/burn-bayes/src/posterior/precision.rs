@@ -17,10 +17,10 @@ use burn::tensor::Tensor;
 
 use super::Sampler;
 use super::form::{CovarianceRoots, CovarianceTerms, GaussianForm};
-use super::inverse::{LowRankInverse, narrowed};
+use super::inverse::LowRankInverse;
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::Result;
-use crate::kernels::composed::to_host;
+use crate::kernels::composed::{from_host, to_host};
 use crate::kernels::statistics::{self, PrecisionParts};
 use crate::kernels::{self, Projections};
 use crate::noise::Noise;
@@ -157,7 +157,7 @@ impl GaussianForm for PrecisionForm {
 
     fn covariance_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {
         let product = self.covariance()?.product(&to_host(vector.clone()));
-        Ok(narrowed(product, &vector.device()))
+        Ok(from_host(product, vector.dims(), &vector.device()))
     }
 
     fn precision_product(&self, vector: &Tensor<1>) -> Result<Tensor<1>> {

@@ -74,8 +74,8 @@ fn batch() -> Batch {
     });
     let targets: Vec<f64> = one_hot.collect();
     (
-        tensor(&inputs, [ROWS, 3], &device),
-        tensor(&targets, [ROWS, CLASSES], &device),
+        from_host(&inputs, [ROWS, 3], &device),
+        from_host(&targets, [ROWS, CLASSES], &device),
     )
 }
 

@@ -32,7 +32,7 @@ impl ModelOutputs for Bumps {
 
     fn outputs(&self, inputs: Tensor<2>) -> Tensor<2> {
         let centers: Vec<f64> = (0..BUMPS).map(|i| WIDTH * i as f64 - 3.0).collect();
-        let distances = inputs.clone() - tensor(&centers, [1, BUMPS], &inputs.device());
+        let distances = inputs.clone() - from_host(&centers, [1, BUMPS], &inputs.device());
         let bumps = (distances.square() * (-0.5 / (WIDTH * WIDTH))).exp();
         self.layer.forward(bumps)
     }
@@ -106,8 +106,8 @@ fn covered(kernel: &Kernel, seed: u64) -> usize {
     bayesian = bayesian.with_function_prior(prior).unwrap();
     let mut optimizer: ModuleOptimizer = SgdConfig::new().init();
     let batch = (
-        tensor(&train, [TRAIN_LEN, 1], &device),
-        tensor(&targets, [TRAIN_LEN, 1], &device),
+        from_host(&train, [TRAIN_LEN, 1], &device),
+        from_host(&targets, [TRAIN_LEN, 1], &device),
     );
     for step in 1..=STEPS {
         let gradients = TrainStep::step(&bayesian, batch.clone()).grads;
@@ -115,7 +115,7 @@ fn covered(kernel: &Kernel, seed: u64) -> usize {
     }
     assert!(bayesian.fault().is_none(), "{:?}", bayesian.fault());
     let linearized = Linearized::new(bayesian.template().valid(), bayesian.posterior()).unwrap();
-    let rows = tensor(&test, [TEST_LEN, 1], &Device::default());
+    let rows = from_host(&test, [TEST_LEN, 1], &Device::default());
     let found = linearized.outputs(&rows).unwrap();
     let predictions = to_host(found.mean).into_iter().zip(to_host(found.variance));
     let inside = predictions

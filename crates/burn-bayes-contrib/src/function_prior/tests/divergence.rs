@@ -52,7 +52,7 @@ impl Dense {
         let inverse = factor.inverse();
         let variances = prior.kernel.variances(&points).unwrap();
         let places = Places {
-            features: tensor(points.as_slice(), [COUNT, 3], &weights.device()),
+            features: from_host(points.as_slice(), [COUNT, 3], &weights.device()),
             factor,
             points,
         };

@@ -62,8 +62,8 @@ fn compared(seed: u64, jitter: f64) -> [Comparison; 2] {
         .write_leaves(net, Tensor::from_data(&*weights, &Device::default()))
         .unwrap();
     let batch = (
-        tensor(&inputs, [ROWS, 1], &device),
-        tensor(&targets, [ROWS, 1], &device),
+        from_host(&inputs, [ROWS, 1], &device),
+        from_host(&targets, [ROWS, 1], &device),
     );
     // The mean alone.
     let weak = Prior::isotropic(0.01);
@@ -84,7 +84,7 @@ fn compared(seed: u64, jitter: f64) -> [Comparison; 2] {
     let grid: Vec<f64> = (0..200).map(|i| 0.03 * f64::from(i) - 3.0).collect();
     let linearized = Linearized::new(trained, posterior).unwrap();
     let found = linearized
-        .outputs(&tensor(&grid, [200, 1], &Device::default()))
+        .outputs(&from_host(&grid, [200, 1], &Device::default()))
         .unwrap();
     let found = FunctionPrediction {
         mean: to_host(found.mean),

@@ -122,7 +122,7 @@ where
     A::Signal: Gather<Line, A>,
 {
     let device = autodiff();
-    let [inputs, targets] = [inputs, targets].map(|values| tensor(&values, [LEN, 1], &device));
+    let [inputs, targets] = [inputs, targets].map(|values| from_host(&values, [LEN, 1], &device));
     for step in 1..=steps {
         let batch = (inputs.clone(), targets.clone());
         let output = TrainStep::step(&bayesian, batch);
@@ -145,7 +145,7 @@ where
 pub(super) fn batch() -> Batch {
     let (inputs, targets) = data(CENTRED);
     let device = autodiff();
-    let [inputs, targets] = [inputs, targets].map(|values| tensor(&values, [LEN, 1], &device));
+    let [inputs, targets] = [inputs, targets].map(|values| from_host(&values, [LEN, 1], &device));
     (inputs, targets)
 }
 
@@ -191,7 +191,7 @@ fn assert_exact_on(
         .unwrap();
     let places: Vec<f64> = (0..50).map(|i| -1.5 + 0.06 * f64::from(i)).collect();
     let linearized = Linearized::new(line().valid(), posterior).unwrap();
-    let rows = tensor(&places, [50, 1], &Device::default());
+    let rows = from_host(&places, [50, 1], &Device::default());
     let found = linearized.outputs(&rows).unwrap();
     let (mean, variance) = (to_host(found.mean), to_host(found.variance));
     let expected = fit.predict(&Points::new(1, places).unwrap()).unwrap();

@@ -14,7 +14,7 @@ fn weights_in_which_a_model_is_linear_are_solved_for() {
     let all = ParamGroup::all();
     let solved = prior_of_lines().solved(line(), &all, LEN, &weak(), [batch()]);
     let places: Vec<f64> = (0..50).map(|i| -1.5 + 0.06 * f64::from(i)).collect();
-    let rows = tensor(&places, [50, 1], &Device::default());
+    let rows = from_host(&places, [50, 1], &Device::default());
     let found = to_host(solved.unwrap().valid().outputs(rows));
     let expected = process().predict(&Points::new(1, places).unwrap()).unwrap();
     for (found, expected) in found.iter().zip(&expected.mean) {
@@ -30,7 +30,7 @@ fn other_weights_stay() {
         let values = |count: usize| Noise::new(4).latent(count).into_iter().map(f64::from);
         let [inputs, targets] = [3, OUTPUTS].map(|width| {
             let values: Vec<f64> = values(6 * width).collect();
-            tensor(&values, [6, width], &autodiff())
+            from_host(&values, [6, width], &autodiff())
         });
         (inputs, targets)
     };

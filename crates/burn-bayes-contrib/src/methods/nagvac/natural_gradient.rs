@@ -4,7 +4,7 @@ use burn::module::Param;
 use burn::tensor::Tensor;
 use burn_bayes::Result;
 use burn_bayes::eval::Bounded;
-use burn_bayes::kernels::at_least;
+use burn_bayes::kernels::{at_least, to_host};
 use burn_bayes::methods::{Context, updated};
 
 use super::{NagvacState, Velocity};
@@ -86,8 +86,7 @@ impl NagvacState {
         let [natural, factor, log_deviation, mean_square, square] =
             gradient.natural(&relative, &deviation, damping);
         // One read from the device; a sum is not finite if any element is not finite.
-        let squares = Tensor::cat(vec![mean_square, square], 0).into_data();
-        let squares: Vec<f64> = squares.iter::<f64>().collect();
+        let squares = to_host(Tensor::cat(vec![mean_square, square], 0));
         if !squares.iter().sum::<f64>().is_finite() {
             return Err(context.setup.non_finite(step, mean));
         }
@@ -162,6 +161,7 @@ mod tests {
     use burn::tensor::Device;
     use burn_bayes::BayesianConfig;
     use burn_bayes::algebra::{Cholesky, SquareMatrix};
+    use burn_bayes::kernels::from_host;
     use burn_bayes::posterior::DenseGaussian;
 
     use super::super::NagvacConfig;
@@ -215,7 +215,7 @@ mod tests {
 
     fn values(seed: u64, len: usize) -> Vec<f64> {
         let noise = burn_bayes::Noise::new(seed).normal(len, &Device::default());
-        noise.into_data().iter::<f64>().collect()
+        to_host(noise)
     }
 
     #[test]
@@ -231,10 +231,7 @@ mod tests {
                 .collect();
             let kappa: f64 = shares.iter().sum();
             let parameters = [factor.clone(), logs.clone()].concat();
-            let vector = |values: &[f64]| {
-                let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-                Tensor::<1>::from_data(values.as_slice(), &Device::default())
-            };
+            let vector = |values: &[f64]| from_host(values, [len], &Device::default());
             let deviation = vector(&logs).exp();
             let gradient = Gradient {
                 mean: vector(&values(3, len)),
@@ -244,7 +241,6 @@ mod tests {
             let relative = vector(&factor) / deviation.clone();
             let [mean, factor, log, mean_square, square] =
                 gradient.natural(&relative, &deviation, 0.0);
-            let host = |tensor: Tensor<1>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
             let expected = |block: Option<usize>, gradient: &[f64]| match block {
                 None => gaussian(len, &parameters)
                     .covariance()
@@ -258,16 +254,16 @@ mod tests {
                     solved
                 }
             };
-            let factor = host(factor * deviation);
+            let factor = to_host(factor * deviation);
             let mut squares = Vec::new();
             // The last block is exact unless a weight has most of κ.
             let last = shares
                 .iter()
                 .all(|share| 1.0 - 2.0 * share / (1.0 + kappa) > f64::from(LEAST_W));
             let cases = [
-                (None, 3, host(mean)),
+                (None, 3, to_host(mean)),
                 (Some(0), 4, factor),
-                (Some(1), 5, host(log)),
+                (Some(1), 5, to_host(log)),
             ];
             for (block, seed, found) in cases {
                 if block == Some(1) && !last {
@@ -291,7 +287,7 @@ mod tests {
                 );
             }
             let near = |found: Tensor<1>, expected: f64| {
-                let found = host(found)[0];
+                let found = to_host(found)[0];
                 assert!(
                     (found - expected).abs() < 1e-3 * expected,
                     "{found} {expected}"

@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
     use crate::kernels::Diagonal;
-    use crate::kernels::composed::to_host;
+    use crate::kernels::composed::{from_host, to_host};
 
     const WEIGHTS: usize = 4;
     const ROWS: usize = 3;
@@ -215,11 +215,7 @@ mod tests {
     }
 
     fn tensor(values: &[f64], shape: [usize; 2]) -> Tensor<2> {
-        let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-        Tensor::from_data(
-            burn::tensor::TensorData::new(values, shape),
-            &Device::default(),
-        )
+        from_host(values, shape, &Device::default())
     }
 
     /// ½ tr(G S) in double precision, G = JᵀWJ.
