@@ -5,7 +5,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, Linea
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
-use burn_bayes::methods::{Algorithm, Curvature, MeanGradients, VadamConfig, VonConfig};
+use burn_bayes::methods::{Algorithm, Curvature, GradientPieces, VadamConfig, VonConfig};
 use burn_bayes::train::Gather;
 use burn_bayes::{Bayesian, BayesianConfig, ExampleLoss};
 
@@ -120,8 +120,8 @@ fn regressor(course: Course) -> Regressor {
 /// The gradients of all trained parameters, and the loss at the first draw.
 fn stepped<A>(bayesian: &Bayes<A>, rows: usize) -> (GradientsParams, f64)
 where
-    A: Algorithm<Signal = MeanGradients>,
-    MeanGradients: Gather<Regressor, A>,
+    A: Algorithm<Signal = GradientPieces>,
+    GradientPieces: Gather<Regressor, A>,
 {
     let output = TrainStep::step(bayesian, batch(rows));
     (output.grads, values(&output.item.loss)[0])
@@ -131,8 +131,8 @@ where
 #[track_caller]
 fn compared<A>(init: impl Fn(Regressor) -> Bayes<A>)
 where
-    A: Algorithm<Signal = MeanGradients>,
-    MeanGradients: Gather<Regressor, A>,
+    A: Algorithm<Signal = GradientPieces>,
+    GradientPieces: Gather<Regressor, A>,
 {
     let looped = init(regressor(Course::Straight));
     let together = init(regressor(Course::Straight)).with_batched_draws();

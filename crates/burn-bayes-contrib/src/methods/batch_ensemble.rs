@@ -42,8 +42,8 @@ use burn_bayes::graph::Layout;
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 use burn_bayes::methods::checks::{counts, positive};
 use burn_bayes::methods::{
-    Algorithm, BayesianConfig, Draw, FromGradients, GradientPieces, LearningRates, MeanGradients,
-    MethodConfig, Proposal, Setup, StepId, Update, joined, purpose, trained,
+    Algorithm, BayesianConfig, Draw, FromGradients, GradientPieces, LearningRates, MethodConfig,
+    Proposal, Setup, StepId, Update, joined, purpose, trained,
 };
 use burn_bayes::posterior::{Mixture, PointPosterior, running};
 use burn_bayes::prior::{Prior, PriorPrecisions};
@@ -231,7 +231,7 @@ impl BatchEnsemble {
 }
 
 impl Algorithm for BatchEnsemble {
-    type Signal = MeanGradients;
+    type Signal = GradientPieces;
     type Posterior = Mixture<PointPosterior>;
     type ClosedForm = Infallible;
 

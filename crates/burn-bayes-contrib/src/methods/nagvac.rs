@@ -47,8 +47,8 @@ use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 use burn_bayes::methods::checks::{above_zero, fraction, positive};
 use burn_bayes::methods::{
     Average, Context, DefaultDraws, Draw, GradientPieces, InitialDeviation, Iterate, Learns,
-    MeanGradients, MethodState, Proposal, Rate, StageSignal, Staged, StagedConfig, Start, StepId,
-    Update, buffer, orthogonal_rows, purpose, take_sum,
+    MethodState, Proposal, Rate, StageSignal, Staged, StagedConfig, Start, StepId, Update, buffer,
+    orthogonal_rows, purpose, take_sum,
 };
 use burn_bayes::posterior::FactorPosterior;
 use burn_bayes::{Error, Noise, Result};
@@ -207,7 +207,7 @@ impl NagvacState {
 }
 
 impl MethodState for NagvacState {
-    type Signal = MeanGradients;
+    type Signal = GradientPieces;
     type Posterior = FactorPosterior;
     type Step = NagvacStep;
 

@@ -42,9 +42,9 @@ use burn_bayes::graph::Layout;
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 use burn_bayes::methods::checks::{above_zero, counts, not_negative};
 use burn_bayes::methods::{
-    Average, Context, DefaultDraws, Draw, GradientPieces, LearningRates, Learns, MeanGradients,
-    MethodState, Proposal, Stage, Staged, StagedConfig, Start, StepId, Update, buffer, joined,
-    take_sum, updated,
+    Average, Context, DefaultDraws, Draw, GradientPieces, LearningRates, Learns, MethodState,
+    Proposal, Stage, Staged, StagedConfig, Start, StepId, Update, buffer, joined, take_sum,
+    updated,
 };
 use burn_bayes::posterior::{Mixture, PointPosterior};
 use burn_bayes::{Error, Noise, Result};
@@ -203,7 +203,7 @@ impl SghmcState {
 }
 
 impl MethodState for SghmcState {
-    type Signal = MeanGradients;
+    type Signal = GradientPieces;
     type Posterior = Mixture<PointPosterior>;
     type Step = SghmcStep;
 

@@ -7,7 +7,7 @@
 //!
 //! | signal | trait | what the loop does |
 //! |---|---|---|
-//! | [`MeanGradients`] | [`FromGradients`] | evaluates the gradient of the mean loss at the proposed draws |
+//! | [`GradientPieces`] | [`FromGradients`] | evaluates the gradient of the mean loss at the proposed draws |
 //! | [`ExampleGradients`] | [`FromExamples`] | evaluates the gradient of every example's loss there |
 //! | [`Iterates`] | [`FromIterates`] | trains the model as usual, and passes on the weights after each step |
 //!
@@ -28,10 +28,6 @@ use super::setup::{Setup, StepId};
 use crate::error::{Error, Result};
 use crate::posterior::Posterior;
 use crate::prior::Prior;
-
-/// Signal: the gradient of the mean negative log-likelihood at draws that the algorithm proposes.
-#[derive(Clone, Copy, Debug)]
-pub enum MeanGradients {}
 
 /// Signal: the weights that an ordinary optimiser passes through.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +190,7 @@ pub enum FunctionPriorUse {
 }
 
 /// An algorithm that learns from mean gradients at draws.
-pub trait FromGradients: Algorithm<Signal = MeanGradients> {
+pub trait FromGradients: Algorithm<Signal = GradientPieces> {
     /// The draws at which gradients are wanted.
     fn propose(&self, id: StepId) -> Result<Proposal>;
 

@@ -42,7 +42,6 @@ use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::Tensor;
 use update::IvonStep;
 
-use super::algorithm::MeanGradients;
 use super::average::Average;
 use super::checks::{above_zero, fraction, positive};
 use super::method_config::{DefaultDraws, LearningRates};
@@ -175,7 +174,7 @@ impl IvonState {
 }
 
 impl MethodState for IvonState {
-    type Signal = MeanGradients;
+    type Signal = GradientPieces;
     type Posterior = FactorPosterior;
     type Step = IvonStep;
 

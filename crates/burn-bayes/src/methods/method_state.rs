@@ -7,9 +7,9 @@ use std::sync::Arc;
 use burn::module::{Module, ModuleDisplay, Param};
 use burn::optim::GradAdaptor;
 use burn::tensor::{Device, Tensor};
-use burn_bayes_graph::{ExampleGradients, Layout};
+use burn_bayes_graph::Layout;
 
-use super::algorithm::{FunctionPriorUse, MeanGradients, Stage};
+use super::algorithm::{FunctionPriorUse, Stage};
 use super::average::{Average, Iterate};
 use super::method_config::{DefaultDraws, LearningRates};
 use super::proposal::{GradientPieces, Proposal, Update, joined};
@@ -30,20 +30,6 @@ pub enum Learns {
     FromSums,
     /// It returns gradients for the user's optimiser, which trains the mean in all stages.
     ByOptimizer,
-}
-
-/// A signal of gradients at draws.
-pub trait Gradients {
-    /// What the training step computes.
-    type Values;
-}
-
-impl Gradients for MeanGradients {
-    type Values = GradientPieces;
-}
-
-impl Gradients for ExampleGradients {
-    type Values = ExampleGradients;
 }
 
 /// The state of the training around a method's own.
@@ -129,7 +115,7 @@ pub trait StagedConfig: Clone + Debug + Send + Sync + 'static {
 /// What a method has besides the mean, and how it learns.
 pub trait MethodState: Module + ModuleDisplay + Debug + 'static {
     /// What it learns from.
-    type Signal: Gradients;
+    type Signal;
     /// What it estimates.
     type Posterior: Posterior;
     /// The update of the last stage.
@@ -204,7 +190,7 @@ pub trait MethodState: Module + ModuleDisplay + Debug + 'static {
         context: Context<'_>,
         mean: &Param<Tensor<1>>,
         proposal: Proposal,
-        gradients: <Self::Signal as Gradients>::Values,
+        gradients: Self::Signal,
         examples: usize,
     ) -> Result<Update<Self::Step>>;
 

@@ -49,8 +49,7 @@ pub use crate::kernels::FactorUnits;
 #[doc(hidden)]
 pub use algorithm::FromCurvature;
 pub use algorithm::{
-    Algorithm, FromExamples, FromGradients, FromIterates, FunctionPriorUse, Iterates,
-    MeanGradients, Stage,
+    Algorithm, FromExamples, FromGradients, FromIterates, FunctionPriorUse, Iterates, Stage,
 };
 pub use average::{Average, Averaging, Iterate};
 pub(crate) use draw_statistics::DrawStatistics;
@@ -63,7 +62,7 @@ pub(crate) use mean_stage::share_of_prior;
 pub use method_config::{DefaultDraws, LearningRates, MethodConfig};
 #[doc(hidden)]
 pub use method_state::take_sum;
-pub use method_state::{Context, Gradients, Learns, MethodState, StagedConfig, Start};
+pub use method_state::{Context, Learns, MethodState, StagedConfig, Start};
 #[doc(hidden)]
 pub use proposal::joined;
 pub(crate) use proposal::whole;

@@ -28,7 +28,7 @@ pub(super) use update::NaturalStep;
 use super::algorithm::FunctionPriorUse;
 use super::average::Average;
 use super::checks::{above_zero, fraction};
-use super::method_state::{Context, Gradients, Learns, MethodState, Start};
+use super::method_state::{Context, Learns, MethodState, Start};
 use super::proposal::{Draw, Proposal, Update};
 use super::rate::Rate;
 use super::setup::StepId;
@@ -63,7 +63,7 @@ impl NaturalSettings {
 /// A natural-gradient method: the step that it makes from gradients.
 pub trait NaturalConfig: Clone + Debug + Send + Sync + 'static {
     /// What it learns from.
-    type Signal: Gradients;
+    type Signal;
 
     /// What these methods share.
     fn natural(&self) -> NaturalSettings;
@@ -80,7 +80,7 @@ pub trait NaturalConfig: Clone + Debug + Send + Sync + 'static {
         context: Context<'_>,
         parts: PrecisionParts,
         proposal: Proposal,
-        gradients: <Self::Signal as Gradients>::Values,
+        gradients: Self::Signal,
         examples: usize,
     ) -> Result<Update<NaturalStep>>;
 }
@@ -172,7 +172,7 @@ impl<C: NaturalConfig> MethodState for Natural<C> {
         context: Context<'_>,
         mean: &Param<Tensor<1>>,
         proposal: Proposal,
-        gradients: <C::Signal as Gradients>::Values,
+        gradients: C::Signal,
         examples: usize,
     ) -> Result<Update<NaturalStep>> {
         let parts = self.parts(mean.val().without_autodiff());

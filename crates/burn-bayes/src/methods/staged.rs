@@ -14,9 +14,7 @@ use burn::optim::GradAdaptor;
 use burn::tensor::Tensor;
 use burn_bayes_graph::{ExampleGradients, Layout};
 
-use super::algorithm::{
-    Algorithm, FromExamples, FromGradients, FunctionPriorUse, MeanGradients, Stage,
-};
+use super::algorithm::{Algorithm, FromExamples, FromGradients, FunctionPriorUse, Stage};
 use super::method_config::DefaultDraws;
 use super::method_state::{Context, Learns, MethodState};
 use super::proposal::{Draw, GradientPieces, Proposal, Update};
@@ -243,7 +241,7 @@ impl<S: MethodState> Algorithm for Staged<S> {
     }
 }
 
-impl<S: MethodState<Signal = MeanGradients>> FromGradients for Staged<S> {
+impl<S: MethodState<Signal = GradientPieces>> FromGradients for Staged<S> {
     fn propose(&self, id: StepId) -> Result<Proposal> {
         self.proposal(id)
     }

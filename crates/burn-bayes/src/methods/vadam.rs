@@ -35,7 +35,7 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
-use super::algorithm::{MeanGradients, Stage};
+use super::algorithm::Stage;
 use super::average::Average;
 use super::checks::{fraction, not_negative, positive};
 use super::method_config::DefaultDraws;
@@ -176,7 +176,7 @@ impl VadamState {
 }
 
 impl MethodState for VadamState {
-    type Signal = MeanGradients;
+    type Signal = GradientPieces;
     type Posterior = FactorPosterior;
     type Step = VadamStep;
 

@@ -41,7 +41,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
 pub use self::config::VifaConfig;
-use super::algorithm::{FromCurvature, FunctionPriorUse, MeanGradients};
+use super::algorithm::{FromCurvature, FunctionPriorUse};
 use super::average::{Average, Iterate};
 use super::method_state::{Context, Learns, MethodState};
 use super::proposal::{Draw, GradientPieces, Proposal, Update};
@@ -134,7 +134,7 @@ impl VifaState {
 }
 
 impl MethodState for VifaState {
-    type Signal = MeanGradients;
+    type Signal = GradientPieces;
     type Posterior = FactorPosterior;
     type Step = Infallible;
 

@@ -45,7 +45,7 @@ use burn::tensor::Tensor;
 use burn_bayes_eval::Bounded;
 use serde::{Deserialize, Serialize};
 
-use super::algorithm::{MeanGradients, Stage};
+use super::algorithm::Stage;
 use super::method_config::{DefaultDraws, LearningRates};
 use super::method_state::{Context, StagedConfig, Start};
 use super::natural::{Natural, NaturalConfig, NaturalSettings, NaturalStep};
@@ -161,7 +161,7 @@ impl StagedConfig for VonConfig {
 }
 
 impl NaturalConfig for VonConfig {
-    type Signal = MeanGradients;
+    type Signal = GradientPieces;
 
     fn natural(&self) -> NaturalSettings {
         NaturalSettings {

@@ -12,7 +12,7 @@ use super::gradient_check::first_non_finite;
 use crate::error::{Error, Result};
 use crate::likelihood::MixDraws;
 use crate::methods::{
-    Algorithm, FromGradients, FromIterates, Iterates, MeanGradients, StepId, Update,
+    Algorithm, FromGradients, FromIterates, GradientPieces, Iterates, StepId, Update,
 };
 
 /// A signal that a training step can compute for an algorithm. Sealed: the signals are those of this library.
@@ -37,18 +37,18 @@ pub trait Gather<M: Module + TrainStep, A: Algorithm>: sealed::Sealed + Sized {
 mod sealed {
     use burn_bayes_graph::ExampleGradients;
 
-    use crate::methods::{Iterates, MeanGradients};
+    use crate::methods::{GradientPieces, Iterates};
 
     pub trait Sealed {}
 
-    impl Sealed for MeanGradients {}
+    impl Sealed for GradientPieces {}
     impl Sealed for Iterates {}
     impl Sealed for ExampleGradients {}
 }
 
 /// Runs the user's own step at every proposed draw, on a copy of the model whose weights are
 /// leaves, or evaluates all draws [in one pass](Bayesian::with_batched_draws).
-impl<M, A> Gather<M, A> for MeanGradients
+impl<M, A> Gather<M, A> for GradientPieces
 where
     M: Module + ModuleDisplay + TrainStep<Input: Clone, Output: MixDraws> + 'static,
     A: FromGradients,

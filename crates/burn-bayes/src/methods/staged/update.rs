@@ -5,7 +5,7 @@ use burn::optim::GradientsParams;
 use super::{Staged, StagedUpdate};
 use crate::error::Result;
 use crate::methods::algorithm::Stage;
-use crate::methods::method_state::{Context, Gradients, Learns, MethodState};
+use crate::methods::method_state::{Context, Learns, MethodState};
 use crate::methods::proposal::{GradientPieces, Proposal, Update};
 use crate::methods::stages::StageSignal;
 
@@ -65,7 +65,7 @@ impl<S: MethodState> Staged<S> {
     pub(super) fn posterior_update(
         &self,
         proposal: Proposal,
-        gradients: <S::Signal as Gradients>::Values,
+        gradients: S::Signal,
         examples: usize,
     ) -> Result<Update<StagedUpdate<S::Step>>> {
         let step = proposal.id.step + 1;
