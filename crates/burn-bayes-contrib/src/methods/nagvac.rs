@@ -46,9 +46,9 @@ use burn_bayes::kernels::{
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 use burn_bayes::methods::checks::{above_zero, fraction, positive};
 use burn_bayes::methods::{
-    Average, Context, DefaultDraws, Draw, GradientPieces, InitialDeviation, Iterate, Learns,
-    MethodState, Proposal, Rate, StageSignal, Staged, StagedConfig, Start, StepId, Update, buffer,
-    orthogonal_rows, purpose, take_sum,
+    Context, Draw, GradientPieces, InitialDeviation, Iterate, Learns, MethodState, Proposal, Rate,
+    StageSignal, Staged, StagedConfig, Start, StepId, Update, buffer, orthogonal_rows, purpose,
+    take_sum,
 };
 use burn_bayes::posterior::FactorPosterior;
 use burn_bayes::{Error, Noise, Result};
@@ -93,7 +93,7 @@ pub type Nagvac = Staged<NagvacState>;
 impl StagedConfig for NagvacConfig {
     type State = NagvacState;
 
-    const DRAWS: DefaultDraws = DefaultDraws::PAIR;
+    const DRAWS: usize = 2;
 
     fn validate(&self) -> Result<()> {
         fraction("momentum", self.momentum)?;
@@ -312,12 +312,10 @@ impl MethodState for NagvacState {
     fn posterior(
         &self,
         context: Context<'_>,
-        mean: Tensor<1>,
-        average: Option<&Average>,
+        iterate: Iterate,
         _step: u64,
     ) -> Result<FactorPosterior> {
-        let average = average.and_then(|average| average.parts(FactorUnits::Weights));
-        let parts = average.unwrap_or_else(|| self.parts(mean));
+        let parts = iterate.parts(FactorUnits::Weights);
         let layout = context.setup.layout.clone();
         FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())
     }

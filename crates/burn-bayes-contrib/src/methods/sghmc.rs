@@ -42,9 +42,8 @@ use burn_bayes::graph::Layout;
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 use burn_bayes::methods::checks::{above_zero, counts, not_negative};
 use burn_bayes::methods::{
-    Average, Context, DefaultDraws, Draw, GradientPieces, LearningRates, Learns, MethodState,
-    Proposal, Stage, Staged, StagedConfig, Start, StepId, Update, buffer, joined, take_sum,
-    updated,
+    Context, Draw, GradientPieces, Iterate, LearningRates, Learns, MethodState, Proposal, Stage,
+    Staged, StagedConfig, Start, StepId, Update, buffer, joined, take_sum, updated,
 };
 use burn_bayes::posterior::{Mixture, PointPosterior};
 use burn_bayes::{Error, Noise, Result};
@@ -97,7 +96,7 @@ pub type Sghmc = Staged<SghmcState>;
 impl StagedConfig for SghmcConfig {
     type State = SghmcState;
 
-    const DRAWS: DefaultDraws = DefaultDraws::ONE;
+    const DRAWS: usize = 1;
     const USES: &'static [&'static str] = &[
         "ess",
         "prior",
@@ -314,14 +313,13 @@ impl MethodState for SghmcState {
     fn posterior(
         &self,
         context: Context<'_>,
-        mean: Tensor<1>,
-        _average: Option<&Average>,
+        iterate: Iterate,
         step: u64,
     ) -> Result<Mixture<PointPosterior>> {
         let layout = &context.setup.layout;
         let taken = usize::try_from(self.taken(context, step)).unwrap_or(usize::MAX);
         match taken.min(self.config.max_samples) {
-            0 => Mixture::uniform(vec![PointPosterior::new(layout.clone(), mean)?]),
+            0 => Mixture::uniform(vec![PointPosterior::new(layout.clone(), iterate.mean)?]),
             count => self.samples.mixture(layout, count),
         }
     }

@@ -318,7 +318,7 @@ impl FitSettings {
             diagonal_learning_rate: rates.diagonal,
             decay: rates.decay,
             initial_deviation: VifaConfig::new().initial_deviation.scale(),
-            draws: draws.count,
+            draws,
             activation: self.activation.unwrap_or(activation),
         };
         if self.has_function_divergence() {

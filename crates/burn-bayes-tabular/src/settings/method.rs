@@ -1,8 +1,7 @@
 //! The methods of the program: one row for each, from which its options, defaults and checks are derived.
 
 use burn_bayes::methods::{
-    DefaultDraws, IvonConfig, LearningRates, MethodConfig, Rate, StagedConfig, VadamConfig,
-    VonConfig,
+    IvonConfig, LearningRates, MethodConfig, Rate, StagedConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::posterior::FormKind;
 use burn_bayes::sampling::SamplingConfig;
@@ -59,7 +58,7 @@ pub struct MethodRow {
     /// Whether it has this rate.
     pub(crate) has_diagonal_rate: bool,
     /// The draws of a training step.
-    pub(crate) draws: DefaultDraws,
+    pub(crate) draws: usize,
     /// The hidden layers of a network, and their activation function.
     pub(crate) hidden: &'static [usize],
     pub(crate) activation: Activation,
@@ -79,7 +78,7 @@ impl MethodRow {
         has_deviation: false,
         rates: LearningRates::PLAIN,
         has_diagonal_rate: false,
-        draws: DefaultDraws::ONE,
+        draws: 1,
         hidden: &[50],
         activation: Activation::Relu,
         chain_steps: 0,

@@ -61,7 +61,8 @@ const ALIGNED_EVERY: u64 = 8;
 /// What is averaged: the parameters of a Gaussian in covariance form, or a mean alone.
 #[derive(Clone, Debug)]
 pub struct Iterate {
-    pub(crate) mean: Tensor<1>,
+    /// The mean, `[D]`.
+    pub mean: Tensor<1>,
     pub(crate) factors: Option<Tensor<2>>,
     pub(crate) log_variance: Option<Tensor<1>>,
 }
@@ -89,11 +90,25 @@ impl Iterate {
             log_variance: Some(log_variance),
         }
     }
+
+    /// The Gaussian; a mean alone has no variance.
+    #[doc(hidden)]
+    pub fn parts(self, units: FactorUnits) -> CovarianceParts {
+        CovarianceParts {
+            diagonal: match self.log_variance {
+                Some(log_variance) => Diagonal::LogVariance(log_variance),
+                None => Diagonal::Variance(self.mean.zeros_like()),
+            },
+            mean: self.mean,
+            factors: self.factors,
+            units,
+        }
+    }
 }
 
 /// A running average of iterates.
 #[derive(Module, Debug)]
-pub struct Average {
+pub(crate) struct Average {
     mean: Param<Tensor<1>>,
     factors: Option<Param<Tensor<2>>>,
     log_variance: Option<Param<Tensor<1>>>,
@@ -109,23 +124,15 @@ impl Average {
         }
     }
 
-    /// The averaged mean.
-    pub fn mean(&self) -> Tensor<1> {
-        self.mean.val().without_autodiff()
-    }
-
-    /// The averaged Gaussian, if the average is of Gaussians.
-    #[doc(hidden)]
-    pub fn parts(&self, units: FactorUnits) -> Option<CovarianceParts> {
+    /// The averaged iterate.
+    pub(crate) fn iterate(&self) -> Iterate {
         let factors = self.factors.as_ref();
-        self.log_variance
-            .as_ref()
-            .map(|log_variance| CovarianceParts {
-                mean: self.mean(),
-                factors: factors.map(|factors| factors.val().without_autodiff()),
-                units,
-                diagonal: Diagonal::LogVariance(log_variance.val().without_autodiff()),
-            })
+        let log_variance = self.log_variance.as_ref();
+        Iterate {
+            mean: self.mean.val().without_autodiff(),
+            factors: factors.map(|factors| factors.val().without_autodiff()),
+            log_variance: log_variance.map(|value| value.val().without_autodiff()),
+        }
     }
 
     /// Adds iterate number `count` (from 1) to the average, with a weight that is 1 for the first.
@@ -216,9 +223,7 @@ mod tests {
             let weight = Averaging::From(1).weight(step);
             average = average.with(&Iterate::of_gaussian(at(step)), step, weight);
         }
-        let parts = average
-            .parts(FactorUnits::Weights)
-            .expect("it is of Gaussians");
+        let parts = average.iterate().parts(FactorUnits::Weights);
         let factors = parts.factors.expect("it has factors");
         let covariance = factors.clone().transpose().matmul(factors);
         covariance.into_data().iter::<f32>().collect()

@@ -42,9 +42,9 @@ use burn::optim::{GradAdaptor, GradientsParams};
 use burn::tensor::Tensor;
 use update::IvonStep;
 
-use super::average::Average;
+use super::average::Iterate;
 use super::checks::{above_zero, fraction, positive};
-use super::method_config::{DefaultDraws, LearningRates};
+use super::method_config::LearningRates;
 use super::method_state::{Context, Learns, MethodState, StagedConfig, Start, take_sum};
 use super::proposal::{Draw, GradientPieces, Proposal, Update, joined};
 use super::rate::Rate;
@@ -107,7 +107,7 @@ pub type Ivon = Staged<IvonState>;
 impl StagedConfig for IvonConfig {
     type State = IvonState;
 
-    const DRAWS: DefaultDraws = DefaultDraws::PAIR;
+    const DRAWS: usize = 2;
 
     fn learning_rates(&self) -> LearningRates {
         LearningRates::new(0.1)
@@ -273,12 +273,10 @@ impl MethodState for IvonState {
     fn posterior(
         &self,
         context: Context<'_>,
-        mean: Tensor<1>,
-        average: Option<&Average>,
+        iterate: Iterate,
         _step: u64,
     ) -> Result<FactorPosterior> {
-        let mean = average.map_or(mean, Average::mean);
         let layout = context.setup.layout.clone();
-        FactorPosterior::precision(layout, mean, None, self.precision(context))
+        FactorPosterior::precision(layout, iterate.mean, None, self.precision(context))
     }
 }

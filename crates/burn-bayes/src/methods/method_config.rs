@@ -1,11 +1,10 @@
-//! What a method says of itself: its settings, its tuned learning rates and its number of draws.
+//! What a method says of itself: its settings and its tuned learning rates.
 
 use std::fmt::Debug;
 
 use burn::module::Module;
 
 use super::algorithm::Algorithm;
-use super::checks::pairs;
 use super::settings::BayesianConfig;
 use crate::error::Result;
 use crate::memory::{MemoryPlan, OptimizerMemory};
@@ -94,38 +93,4 @@ impl LearningRates {
     /// Those of SWAG and factor analysis: the covariance is that of the last steps, whose size a slow decay leaves nearly
     /// constant.
     pub const ITERATES: Self = Self::PLAIN.with_decay(0.5);
-}
-
-/// How many draws a step of a method has unless it is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DefaultDraws {
-    /// Their number.
-    pub count: usize,
-    /// Whether they are antithetic pairs.
-    pub antithetic: bool,
-}
-
-impl DefaultDraws {
-    /// One draw.
-    pub const ONE: Self = Self {
-        count: 1,
-        antithetic: false,
-    };
-    /// An antithetic pair.
-    pub const PAIR: Self = Self {
-        count: 2,
-        antithetic: true,
-    };
-
-    /// What a configuration sets, or else this.
-    pub(crate) fn of<C>(self, config: &BayesianConfig<C>) -> Self {
-        Self {
-            count: config.draws.unwrap_or(self.count),
-            antithetic: config.antithetic.unwrap_or(self.antithetic),
-        }
-    }
-
-    pub(crate) fn validate(self) -> Result<()> {
-        pairs(self.count, self.antithetic)
-    }
 }

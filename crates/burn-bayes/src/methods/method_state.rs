@@ -10,8 +10,8 @@ use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::Layout;
 
 use super::algorithm::{FunctionPriorUse, Stage};
-use super::average::{Average, Iterate};
-use super::method_config::{DefaultDraws, LearningRates};
+use super::average::Iterate;
+use super::method_config::LearningRates;
 use super::proposal::{GradientPieces, Proposal, Update, joined};
 use super::setup::{Setup, StepId};
 use super::stages::StageSignal;
@@ -67,8 +67,8 @@ pub trait StagedConfig: Clone + Debug + Send + Sync + 'static {
     /// What the method has besides the mean.
     type State: MethodState;
 
-    /// The draws of a step in the last stage.
-    const DRAWS: DefaultDraws;
+    /// The draws of a step in the last stage, unless they are set; several are antithetic pairs.
+    const DRAWS: usize;
 
     /// See [`MethodConfig::learning_rates`](super::method_config::MethodConfig::learning_rates).
     fn learning_rates(&self) -> LearningRates {
@@ -224,12 +224,11 @@ pub trait MethodState: Module + ModuleDisplay + Debug + 'static {
         Iterate::of_mean(mean)
     }
 
-    /// The posterior after `step` steps, from an average if there is one.
+    /// The posterior after `step` steps, from their average if there is one, else from the last iterate.
     fn posterior(
         &self,
         context: Context<'_>,
-        mean: Tensor<1>,
-        average: Option<&Average>,
+        iterate: Iterate,
         step: u64,
     ) -> Result<Self::Posterior>;
 

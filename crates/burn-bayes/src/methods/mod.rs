@@ -51,7 +51,7 @@ pub use algorithm::FromCurvature;
 pub use algorithm::{
     Algorithm, FromExamples, FromGradients, FromIterates, FunctionPriorUse, Iterates, Stage,
 };
-pub use average::{Average, Averaging, Iterate};
+pub use average::{Averaging, Iterate};
 pub(crate) use draw_statistics::DrawStatistics;
 pub use function_terms::{DivergenceGradient, FunctionTerms};
 #[doc(hidden)]
@@ -59,7 +59,7 @@ pub use iterate_schedule::IterateSchedule;
 pub use ivon::{Ivon, IvonConfig};
 pub use mean_stage::MeanStage;
 pub(crate) use mean_stage::share_of_prior;
-pub use method_config::{DefaultDraws, LearningRates, MethodConfig};
+pub use method_config::{LearningRates, MethodConfig};
 #[doc(hidden)]
 pub use method_state::take_sum;
 pub use method_state::{Context, Learns, MethodState, StagedConfig, Start};

@@ -26,7 +26,7 @@ use burn_bayes_eval::Bounded;
 pub(super) use update::NaturalStep;
 
 use super::algorithm::FunctionPriorUse;
-use super::average::Average;
+use super::average::Iterate;
 use super::checks::{above_zero, fraction};
 use super::method_state::{Context, Learns, MethodState, Start};
 use super::proposal::{Draw, Proposal, Update};
@@ -226,12 +226,10 @@ impl<C: NaturalConfig> MethodState for Natural<C> {
     fn posterior(
         &self,
         context: Context<'_>,
-        mean: Tensor<1>,
-        average: Option<&Average>,
+        iterate: Iterate,
         _step: u64,
     ) -> Result<FactorPosterior> {
-        let mean = average.map_or(mean, Average::mean);
-        let parts = self.parts(mean);
+        let parts = self.parts(iterate.mean);
         let layout = context.setup.layout.clone();
         FactorPosterior::precision(layout, parts.mean, parts.factors, parts.precision)
     }

@@ -35,7 +35,7 @@ use burn::tensor::Tensor;
 use burn_bayes_graph::ExampleGradients;
 
 use super::algorithm::FromCurvature;
-use super::method_config::{DefaultDraws, LearningRates};
+use super::method_config::LearningRates;
 use super::method_state::{Context, StagedConfig, Start};
 use super::natural::{Natural, NaturalConfig, NaturalSettings, NaturalStep};
 use super::proposal::{Proposal, Update};
@@ -106,7 +106,7 @@ impl FromCurvature for Slang {}
 impl StagedConfig for SlangConfig {
     type State = Natural<Self>;
 
-    const DRAWS: DefaultDraws = DefaultDraws::ONE;
+    const DRAWS: usize = 1;
 
     fn learning_rates(&self) -> LearningRates {
         LearningRates::new(0.1)

@@ -15,7 +15,7 @@ use burn::tensor::Tensor;
 use burn_bayes_graph::{ExampleGradients, Layout};
 
 use super::algorithm::{Algorithm, FromExamples, FromGradients, FunctionPriorUse, Stage};
-use super::method_config::DefaultDraws;
+use super::average::Average;
 use super::method_state::{Context, Learns, MethodState};
 use super::proposal::{Draw, GradientPieces, Proposal, Update};
 use super::setup::{Setup, StepId};
@@ -36,7 +36,8 @@ pub struct Staged<S: MethodState> {
 #[derive(Clone, Debug)]
 struct Settings {
     setup: Setup,
-    draws: DefaultDraws,
+    /// The number of draws of a step, and whether they are antithetic pairs.
+    draws: (usize, bool),
     /// Whether the covariance has a start that is not searched for.
     has_start: bool,
 }
@@ -111,14 +112,13 @@ impl<S: MethodState> Algorithm for Staged<S> {
 
     fn posterior(&self, step: u64) -> Result<S::Posterior> {
         let context = self.context();
-        let average = self.stages.average();
-        match self.stages.start_so_far(context.setup) {
-            None => self.state.posterior(context, self.mean(), average, step),
-            Some((precision, curvature)) => {
-                let started = self.state.clone().started(context, precision, curvature);
-                started.posterior(context, self.mean(), average, step)
-            }
+        let mut state = self.state.clone();
+        if let Some((precision, curvature)) = self.stages.start_so_far(context.setup) {
+            state = state.started(context, precision, curvature);
         }
+        let average = self.stages.average().map(Average::iterate);
+        let iterate = average.unwrap_or_else(|| state.iterate(self.mean()));
+        state.posterior(context, iterate, step)
     }
 
     fn stage(&self) -> Stage {

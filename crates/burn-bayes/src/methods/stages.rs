@@ -38,7 +38,6 @@ pub(crate) use self::signal::{StageEvent, averaged, with_function_gradient};
 use super::algorithm::Stage;
 use super::average::{Average, Averaging, Iterate};
 use super::mean_stage::{MeanProgress, MeanStage, share_of_prior};
-use super::method_config::DefaultDraws;
 use super::setup::{Setup, StepId, draw_noises};
 use super::start::{InitialDeviation, buffer};
 use crate::error::Result;
@@ -90,7 +89,7 @@ impl Stages {
     ) -> Result<Self> {
         let layout = &setup.layout;
         let prior = EntryPrior::new(prior, setup)?;
-        let mean = average.mean();
+        let mean = average.iterate().mean;
         let device = mean.device();
         let is_staged = !settings.mean_stage.is_none();
         let adam = is_staged && settings.mean_rate.is_some();
@@ -195,11 +194,11 @@ impl Stages {
     }
 
     /// The noises of the draws of a gradient: an antithetic pair in the second stage, else as they are set.
-    pub(crate) fn noises(&self, setup: &Setup, id: StepId, draws: DefaultDraws) -> Vec<Noise> {
+    pub(crate) fn noises(&self, setup: &Setup, id: StepId, draws: (usize, bool)) -> Vec<Noise> {
         let noise = id.noise(setup.noise);
         match self.stage() {
             Stage::Scale => draw_noises(noise, 2, true),
-            _ => draw_noises(noise, draws.count, draws.antithetic),
+            _ => draw_noises(noise, draws.0, draws.1),
         }
     }
 

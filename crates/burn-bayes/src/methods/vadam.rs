@@ -36,9 +36,8 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use super::algorithm::Stage;
-use super::average::Average;
+use super::average::Iterate;
 use super::checks::{fraction, not_negative, positive};
-use super::method_config::DefaultDraws;
 use super::method_state::{Context, Learns, MethodState, StagedConfig, Start};
 use super::proposal::{Draw, GradientPieces, Proposal, Update, joined};
 use super::rate::Rate;
@@ -92,7 +91,7 @@ pub type Vadam = Staged<VadamState>;
 impl StagedConfig for VadamConfig {
     type State = VadamState;
 
-    const DRAWS: DefaultDraws = DefaultDraws::ONE;
+    const DRAWS: usize = 1;
 
     fn validate(&self) -> Result<()> {
         fraction("momentum", self.momentum)?;
@@ -275,13 +274,11 @@ impl MethodState for VadamState {
     fn posterior(
         &self,
         context: Context<'_>,
-        mean: Tensor<1>,
-        average: Option<&Average>,
+        iterate: Iterate,
         _step: u64,
     ) -> Result<FactorPosterior> {
-        let mean = average.map_or(mean, Average::mean);
         let layout = context.setup.layout.clone();
-        FactorPosterior::precision(layout, mean, None, self.precision(context))
+        FactorPosterior::precision(layout, iterate.mean, None, self.precision(context))
     }
 }
 

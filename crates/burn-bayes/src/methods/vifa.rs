@@ -42,7 +42,7 @@ use burn::tensor::Tensor;
 
 pub use self::config::VifaConfig;
 use super::algorithm::{FromCurvature, FunctionPriorUse};
-use super::average::{Average, Iterate};
+use super::average::Iterate;
 use super::method_state::{Context, Learns, MethodState};
 use super::proposal::{Draw, GradientPieces, Proposal, Update};
 use super::setup::StepId;
@@ -247,12 +247,10 @@ impl MethodState for VifaState {
     fn posterior(
         &self,
         context: Context<'_>,
-        mean: Tensor<1>,
-        average: Option<&Average>,
+        iterate: Iterate,
         _step: u64,
     ) -> Result<FactorPosterior> {
-        let average = average.and_then(|average| average.parts(self.config.factor_units));
-        let parts = average.unwrap_or_else(|| self.parts(mean));
+        let parts = iterate.parts(self.config.factor_units);
         let parts = parts.in_units_of_weights();
         let layout = context.setup.layout.clone();
         FactorPosterior::covariance(layout, parts.mean, parts.factors, parts.diagonal.variance())

@@ -46,7 +46,7 @@ use burn_bayes_eval::Bounded;
 use serde::{Deserialize, Serialize};
 
 use super::algorithm::Stage;
-use super::method_config::{DefaultDraws, LearningRates};
+use super::method_config::LearningRates;
 use super::method_state::{Context, StagedConfig, Start};
 use super::natural::{Natural, NaturalConfig, NaturalSettings, NaturalStep};
 use super::proposal::{Draw, GradientPieces, Proposal, Update, joined};
@@ -123,7 +123,7 @@ pub type Von = Staged<Natural<VonConfig>>;
 impl StagedConfig for VonConfig {
     type State = Natural<Self>;
 
-    const DRAWS: DefaultDraws = DefaultDraws::PAIR;
+    const DRAWS: usize = 2;
 
     fn learning_rates(&self) -> LearningRates {
         LearningRates::new(0.1)

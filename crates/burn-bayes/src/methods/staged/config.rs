@@ -8,6 +8,7 @@ use super::{Settings, Staged};
 use crate::error::Result;
 use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::methods::average::{Average, Averaging};
+use crate::methods::checks::pairs;
 use crate::methods::method_config::{LearningRates, MethodConfig};
 use crate::methods::method_state::{Learns, MethodState, StagedConfig, Start};
 use crate::methods::settings::BayesianConfig;
@@ -33,6 +34,12 @@ fn stage_settings<C: StagedConfig>(config: &BayesianConfig<C>) -> StageSettings 
     }
 }
 
+/// The number of draws of a step, and whether they are antithetic pairs.
+fn draws<C: StagedConfig>(config: &BayesianConfig<C>) -> (usize, bool) {
+    let antithetic = config.antithetic.unwrap_or(C::DRAWS > 1);
+    (config.draws.unwrap_or(C::DRAWS), antithetic)
+}
+
 impl<C: StagedConfig> MethodConfig for C {
     type Algorithm = Staged<C::State>;
 
@@ -43,7 +50,8 @@ impl<C: StagedConfig> MethodConfig for C {
     }
 
     fn validate(config: &BayesianConfig<Self>) -> Result<()> {
-        C::DRAWS.of(config).validate()?;
+        let (count, antithetic) = draws(config);
+        pairs(count, antithetic)?;
         config.method.validate()
     }
 
@@ -74,7 +82,7 @@ impl<C: StagedConfig> MethodConfig for C {
             state,
             settings: Arc::new(Settings {
                 setup,
-                draws: C::DRAWS.of(config),
+                draws: draws(config),
                 has_start: config.method.has_start(),
             }),
         })
@@ -85,7 +93,7 @@ impl<C: StagedConfig> MethodConfig for C {
         weights: usize,
         optimizer: OptimizerMemory,
     ) -> MemoryPlan {
-        let draws = C::DRAWS.of(config).count;
+        let (draws, _) = draws(config);
         let mut plan = config.method.memory(weights, draws, optimizer);
         let averaged = config.method.averaged() * weights;
         plan.parameters += stage_settings(config).bytes(weights, averaged);

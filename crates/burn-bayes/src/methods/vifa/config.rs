@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::kernels::FactorUnits;
 use crate::memory::{MemoryPlan, OptimizerMemory};
 use crate::methods::checks::{counts, positive};
-use crate::methods::method_config::{DefaultDraws, LearningRates};
+use crate::methods::method_config::LearningRates;
 use crate::methods::method_state::{StagedConfig, Start};
 use crate::methods::setup::purpose;
 use crate::methods::start::{InitialDeviation, orthogonal_rows, trained};
@@ -75,7 +75,7 @@ impl VifaConfig {
 impl StagedConfig for VifaConfig {
     type State = VifaState;
 
-    const DRAWS: DefaultDraws = DefaultDraws::PAIR;
+    const DRAWS: usize = 2;
 
     fn learning_rates(&self) -> LearningRates {
         // Noise that moves the factors of thousands of weights costs more than slow factors do.
