@@ -21,67 +21,26 @@ use crate::posterior::unshared;
 use crate::predict::{left_of_large_statistics, training_flags, with_large_statistics};
 use crate::train::own_loss::{self, Nudge, Parts};
 
-/// A model's recorded loss. The trait object hides the bound on [`ExampleLoss`], so that other code does
-/// not need it.
+/// A model's recorded loss. The functions hide the bound on [`ExampleLoss`], so that other code does not need it.
 pub(crate) struct BatchedTraining<M: Module + TrainStep> {
     layout: Arc<Layout>,
-    losses: Box<dyn DrawLosses<M>>,
+    gradients: Box<Gradients<M>>,
+    /// The model's output, given the losses of the examples.
+    output: fn(&M, M::Input, Tensor<1>) -> M::Output,
     running: RunningStatistics,
     /// Whether it was said why draws need one pass each, if somebody asked for another way.
     refused: Option<Once>,
 }
 
-trait DrawLosses<M: Module + TrainStep>: Send + Sync {
-    /// See [`CapturedLoss::gradients`].
-    fn gradients(
-        &self,
-        template: &Template<'_, M>,
-        draws: Tensor<2>,
-        item: &M::Input,
-        check: &SelfCheck,
-    ) -> Result<Option<DrawGradients>>;
-
-    /// The model's output, given the losses of the examples.
-    fn output(&self, model: &M, item: M::Input, losses: Tensor<1>) -> M::Output;
-}
-
-struct Captured<M: Module + TrainStep> {
-    layout: Arc<Layout>,
-    is_replayed: bool,
-    /// Created at the first step, when all settings are known.
-    loss: OnceLock<CapturedLoss<M, M::Input>>,
-}
-
-impl<M> DrawLosses<M> for Captured<M>
-where
-    M: Module + ExampleLoss<Input: ExampleBatch> + 'static,
-{
-    fn gradients(
-        &self,
-        template: &Template<'_, M>,
-        draws: Tensor<2>,
-        item: &M::Input,
-        check: &SelfCheck,
-    ) -> Result<Option<DrawGradients>> {
-        let loss = self.loss.get_or_init(|| {
-            let losses = |model: &M, batch| model.example_losses(batch);
-            let captured = CapturedLoss::new(self.layout.clone(), losses).with_batch_statistics();
-            let captured = match self.is_replayed {
-                true => captured,
-                false => captured.only_compiled(),
-            };
-            match check.is_on() {
-                true => captured,
-                false => captured.without_self_check(),
-            }
-        });
-        Ok(loss.gradients_of(template, draws, item)?)
-    }
-
-    fn output(&self, model: &M, item: M::Input, losses: Tensor<1>) -> M::Output {
-        model.example_outputs(item, losses)
-    }
-}
+/// See [`CapturedLoss::gradients`].
+type Gradients<M> = dyn Fn(
+        &Template<'_, M>,
+        Tensor<2>,
+        &<M as TrainStep>::Input,
+        &SelfCheck,
+    ) -> Result<Option<DrawGradients>>
+    + Send
+    + Sync;
 
 impl<M: Module + TrainStep> fmt::Debug for BatchedTraining<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,12 +54,26 @@ where
 {
     /// A loss that cannot be compiled is replayed at all draws at once, or not at all.
     pub(crate) fn new(layout: Arc<Layout>, is_replayed: bool) -> Self {
+        // Created at the first step, when all settings are known.
+        let loss = OnceLock::new();
+        let of = layout.clone();
         Self {
-            losses: Box::new(Captured {
-                layout: layout.clone(),
-                is_replayed,
-                loss: OnceLock::new(),
+            gradients: Box::new(move |template, draws, item, check| {
+                let loss = loss.get_or_init(|| {
+                    let losses = |model: &M, batch| model.example_losses(batch);
+                    let captured = CapturedLoss::new(of.clone(), losses).with_batch_statistics();
+                    let captured = match is_replayed {
+                        true => captured,
+                        false => captured.only_compiled(),
+                    };
+                    match check.is_on() {
+                        true => captured,
+                        false => captured.without_self_check(),
+                    }
+                });
+                Ok(loss.gradients_of(template, draws, item)?)
             }),
+            output: M::example_outputs,
             layout,
             running: RunningStatistics::default(),
             refused: is_replayed.then(Once::new),
@@ -194,7 +167,7 @@ impl<M: Module + TrainStep> BatchedTraining<M> {
         Ok(Some(Gathered {
             signal: gradients.pieces,
             outside: gradients.outside,
-            item: self.losses.output(&first, item.clone(), losses),
+            item: (self.output)(&first, item.clone(), losses),
         }))
     }
 
@@ -289,7 +262,7 @@ impl<M: Module + TrainStep> BatchedTraining<M> {
         item: &M::Input,
         check: &SelfCheck,
     ) -> Result<Option<DrawGradients>> {
-        self.losses.gradients(template, draws, item, check)
+        (self.gradients)(template, draws, item, check)
     }
 }
 
