@@ -15,7 +15,6 @@
 mod batch_ensemble;
 mod bayesian_ridge;
 mod factor_analysis;
-mod full_matrix;
 mod iterate_averaging;
 mod last_layer;
 mod logistic_regression;
