@@ -9,6 +9,7 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
+use burn_bayes::algebra::SquareMatrix;
 use burn_bayes::graph::{ExampleBatch, Layout};
 use burn_bayes::kernels::{from_host, to_host};
 use burn_bayes::laplace::{ModelOutputs, OutputGradients, examples, without_autodiff};
@@ -16,6 +17,9 @@ use burn_bayes::prior::Prior;
 use burn_bayes::{Error, Noise, Result};
 
 use super::{At, Comparison, FunctionPrior, Places};
+
+/// The number of sets of measurement points.
+const SETS: u64 = 100;
 
 /// Gradients of the outputs at the weights of a model.
 pub(super) struct CurvatureRows<'a, M: ModelOutputs> {
@@ -74,6 +78,26 @@ where
         Ok(to_host(alpha.expanded(&self.mean.device())))
     }
 
+    /// P. Calls `add` with the share of a set of measurement points, with the rows of L⁻¹J there and with L⁻¹f, for every
+    /// output and set.
+    pub(super) fn precision(
+        &self,
+        weights: &Prior,
+        mut add: impl FnMut(f64, &[f64], &[f64]),
+    ) -> Result<SquareMatrix> {
+        let len = self.comparison.layout.len();
+        let mut precision = vec![0.0; len * len];
+        self.of_loss(|scale, rows| add_products(rows, scale, &mut precision, len))?;
+        self.of_prior(|scale, rows, errors| {
+            add_products(rows, scale, &mut precision, len);
+            add(scale, rows, errors);
+        })?;
+        for (at, alpha) in self.prior_precisions(weights)?.iter().enumerate() {
+            precision[at * (len + 1)] += alpha;
+        }
+        Ok(SquareMatrix::from_row_major(len, precision)?)
+    }
+
     /// The gradient N g of the loss.
     pub(super) fn loss_gradient(&self) -> Result<Vec<f64>> {
         let layout = &self.comparison.layout;
@@ -90,7 +114,7 @@ where
     }
 
     /// Calls `add` with N divided by the number of examples, and with rows whose products are Σ JᵢᵀΛᵢJᵢ.
-    pub(super) fn of_loss(&self, mut add: impl FnMut(f64, &[f64])) -> Result<()> {
+    fn of_loss(&self, mut add: impl FnMut(f64, &[f64])) -> Result<()> {
         let model = self.model.valid();
         let gradients = &self.comparison.gradients;
         for batch in &self.batches {
@@ -104,13 +128,8 @@ where
         Ok(())
     }
 
-    /// Calls `add` with the share of a set of measurement points, with the rows of L⁻¹J there and with L⁻¹f, for every
-    /// output and so many sets.
-    pub(super) fn of_prior(
-        &self,
-        sets: u64,
-        mut add: impl FnMut(f64, &[f64], &[f64]),
-    ) -> Result<()> {
+    /// As [`precision`](Self::precision) calls it.
+    fn of_prior(&self, mut add: impl FnMut(f64, &[f64], &[f64])) -> Result<()> {
         let FunctionPrior {
             kernel,
             points,
@@ -118,7 +137,7 @@ where
             jitter,
             ..
         } = &self.comparison.prior;
-        for set in 0..sets {
+        for set in 0..SETS {
             let points = points.draw(*count, self.comparison.noise.fold(set))?;
             let shape = [points.len(), points.width()];
             let places = Places {
@@ -134,7 +153,7 @@ where
                 let mut rows = to_host(at.jacobian(output)?.materialise());
                 places.factor.solve_lower(&mut rows)?;
                 let errors: Vec<f64> = (0..count).map(|at| errors[at * outputs + output]).collect();
-                add(1.0 / sets as f64, &rows, &errors);
+                add(1.0 / SETS as f64, &rows, &errors);
             }
         }
         Ok(())
@@ -142,7 +161,7 @@ where
 }
 
 /// Adds `scale` Σ rᵀr over rows r of length `len`.
-pub(super) fn add_products(rows: &[f64], scale: f64, sum: &mut [f64], len: usize) {
+fn add_products(rows: &[f64], scale: f64, sum: &mut [f64], len: usize) {
     for row in rows.chunks_exact(len) {
         for (target, left) in sum.chunks_exact_mut(len).zip(row) {
             let left = scale * left;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, ParamGroup};
 use burn::tensor::{Tensor, TensorData};
-use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
+use burn_bayes::algebra::SymmetricEigen;
 use burn_bayes::graph::{ExampleBatch, Layout};
 use burn_bayes::kernels::from_host;
 use burn_bayes::laplace::{FULL_LIMIT, ModelOutputs};
@@ -21,10 +21,8 @@ use burn_bayes::prior::Prior;
 use burn_bayes::{Error, Result};
 
 use super::FunctionPrior;
-use super::curvature::{CurvatureRows, add_products};
+use super::curvature::CurvatureRows;
 
-/// The number of sets of measurement points.
-pub(super) const SETS: u64 = 100;
 /// The diagonal of the covariance besides the factors, as a share of the variances: that of rounding.
 const REST: f64 = 1e-10;
 
@@ -54,15 +52,7 @@ impl FunctionPrior {
             return Err(Error::config("model", problem));
         }
         let rows = CurvatureRows::new(self, layout.clone(), model, train_len, batches)?;
-        let mut precision = vec![0.0; len * len];
-        rows.of_loss(|scale, rows| add_products(rows, scale, &mut precision, len))?;
-        rows.of_prior(SETS, |scale, rows, _| {
-            add_products(rows, scale, &mut precision, len);
-        })?;
-        for (at, alpha) in rows.prior_precisions(weights)?.iter().enumerate() {
-            precision[at * (len + 1)] += alpha;
-        }
-        let precision = SquareMatrix::from_row_major(len, precision)?;
+        let precision = rows.precision(weights, |_, _, _| ())?;
         posterior(
             layout,
             rows.mean().clone(),

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use burn::module::{Module, Param, ParamGroup};
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
-use burn_bayes::algebra::{Cholesky, SquareMatrix, dot};
+use burn_bayes::algebra::{Cholesky, dot};
 use burn_bayes::eval::Bounded;
 use burn_bayes::graph::{ExampleBatch, Layout};
 use burn_bayes::kernels::{from_host, to_host};
@@ -30,8 +30,7 @@ use burn_bayes::prior::Prior;
 use burn_bayes::{Error, Noise, Result};
 
 use super::FunctionPrior;
-use super::curvature::{CurvatureRows, add_products};
-use super::laplace::SETS;
+use super::curvature::CurvatureRows;
 use crate::functional::Points;
 
 /// The number of points, per unit, from which the places of units are chosen.
@@ -137,11 +136,8 @@ impl FunctionPrior {
             return Err(Error::config("group", problem));
         }
         let rows = CurvatureRows::new(self, layout.clone(), &model, train_len, batches)?;
-        let mut precision = vec![0.0; len * len];
         let mut gradient = rows.loss_gradient()?;
-        rows.of_loss(|scale, rows| add_products(rows, scale, &mut precision, len))?;
-        rows.of_prior(SETS, |scale, rows, errors| {
-            add_products(rows, scale, &mut precision, len);
+        let precision = rows.precision(weights, |scale, rows, errors| {
             for (row, error) in rows.chunks_exact(len).zip(errors) {
                 let entries = gradient.iter_mut().zip(row);
                 entries.for_each(|(sum, entry)| *sum += scale * error * entry);
@@ -149,11 +145,8 @@ impl FunctionPrior {
         })?;
         let mut mean = to_host(rows.mean().clone());
         let alpha = rows.prior_precisions(weights)?;
-        for (at, alpha) in alpha.iter().enumerate() {
-            precision[at * (len + 1)] += alpha;
-            gradient[at] += alpha * mean[at];
-        }
-        let precision = SquareMatrix::from_row_major(len, precision)?;
+        let entries = gradient.iter_mut().zip(&alpha).zip(&mean);
+        entries.for_each(|((gradient, alpha), mean)| *gradient += alpha * mean);
         Cholesky::new(&precision)
             .map_err(|error| {
                 Error::numerical(format!(
