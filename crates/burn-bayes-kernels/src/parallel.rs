@@ -140,26 +140,6 @@ impl<const LENGTH: usize> Tile<LENGTH> {
     }
 }
 
-/// The sum of squares, in 64 separate `f32` sums that are combined in a fixed order.
-#[inline(always)]
-pub(crate) fn squared_norm(values: &[f32]) -> f64 {
-    let mut sums = [[0.0f32; LANES]; 4];
-    let (chunks, rest) = values.as_chunks::<{ 4 * LANES }>();
-    for chunk in chunks {
-        for (sum, value) in sums.as_flattened_mut().iter_mut().zip(chunk) {
-            *sum = value.mul_add(*value, *sum);
-        }
-    }
-    for (sum, value) in sums.as_flattened_mut().iter_mut().zip(rest) {
-        *sum = value.mul_add(*value, *sum);
-    }
-    let mut lanes = [0.0; LANES];
-    for lane in 0..LANES {
-        lanes[lane] = (sums[0][lane] + sums[1][lane]) + (sums[2][lane] + sums[3][lane]);
-    }
-    sum_lanes(&lanes)
-}
-
 /// The sum of the lanes in a fixed order, with the last additions in `f64`.
 #[inline(always)]
 pub(crate) fn sum_lanes(lanes: &[f32; LANES]) -> f64 {

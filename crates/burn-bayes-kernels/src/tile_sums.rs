@@ -19,7 +19,7 @@ pub(crate) fn add_squares(target: &mut [f32], scale: f32, source: &[f32]) {
     pairs.for_each(|(target, source)| *target = (scale * source).mul_add(*source, *target));
 }
 
-/// Σ left · right, in separate lanes.
+/// Σ left · right, in 64 separate `f32` sums that are combined in a fixed order.
 #[inline(always)]
 pub(crate) fn inner_product(left: &[f32], right: &[f32]) -> f64 {
     let mut sums = [[0.0f32; LANES]; 4];

@@ -7,9 +7,10 @@
 use crate::elementary::exponential_pair;
 use crate::gaussian::{Draw, FactorUnits};
 use crate::normal::{GROUP, fill_groups};
-use crate::parallel::{Tile, squared_norm};
+use crate::parallel::Tile;
 use crate::register_tiles::{STRIP, combine_rows, pack_scaled_row};
 use crate::segments::{Concatenation, ConstantRuns};
+use crate::tile_sums::inner_product;
 use crate::vifa_gradient::{DrawGradient, GradientSummary, VifaState};
 use pulp::{Simd, WithSimd};
 
@@ -96,7 +97,7 @@ impl WithSimd for Leaf<'_> {
             summary.first_non_finite = summary.first_non_finite.or(bad);
             let mean = &mut mean[offset..offset + width];
             mean_gradient(plan, first, &columns, mean);
-            summary.mean_squared_norm += squared_norm(mean);
+            summary.mean_squared_norm += inner_product(mean, mean);
             if plan.rank > 0 {
                 summary.factors_squared_norm += factors_gradient(
                     simd,
@@ -111,7 +112,7 @@ impl WithSimd for Leaf<'_> {
             }
             let log_variance = &mut log_variance[offset..offset + width];
             log_variance_gradient(plan, &columns, log_variance);
-            summary.log_variance_squared_norm += squared_norm(log_variance);
+            summary.log_variance_squared_norm += inner_product(log_variance, log_variance);
         }
         summary
     }
@@ -331,7 +332,7 @@ fn factor_gradient(
             explained[i] = combined[i].mul_add(factor[i], explained[i]);
         }
     }
-    squared_norm(out)
+    inner_product(out, out)
 }
 
 /// Number of rows of the next panel if `rows` remain.
