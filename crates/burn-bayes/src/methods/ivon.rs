@@ -50,7 +50,7 @@ use super::proposal::{Draw, GradientPieces, Proposal, Update, joined};
 use super::rate::Rate;
 use super::setup::StepId;
 use super::staged::Staged;
-use super::stages::averaged;
+use super::stages::{averaged, products};
 use super::start::{InitialDeviation, buffer, updated};
 use crate::error::Result;
 use crate::kernels::statistics::PrecisionParts;
@@ -222,10 +222,7 @@ impl MethodState for IvonState {
     ) -> Result<Update<IvonStep>> {
         let (gradients, center) = (joined(gradients), mean.val().without_autodiff());
         let weight = examples as f64;
-        let draws = proposal.draws.iter().zip(&gradients);
-        let products = draws
-            .map(|(draw, gradient)| gradient.clone() * (draw.weights.clone() - center.clone()));
-        let product = averaged(products)?;
+        let product = products(&proposal, &gradients, &center)?;
         let gradient = averaged(gradients.iter().cloned())?;
         let mut sums = GradientsParams::new();
         sums.register(mean.id, gradient.mul_scalar(weight));

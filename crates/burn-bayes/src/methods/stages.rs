@@ -34,7 +34,7 @@ use self::settings::SCALE_PART;
 pub(crate) use self::settings::StageSettings;
 pub use self::signal::StageSignal;
 pub(super) use self::signal::StageUpdate;
-pub(crate) use self::signal::{StageEvent, averaged, with_function_gradient};
+pub(crate) use self::signal::{StageEvent, averaged, products, with_function_gradient};
 use super::algorithm::Stage;
 use super::average::{Average, Averaging, Iterate};
 use super::mean_stage::{MeanProgress, MeanStage, share_of_prior};

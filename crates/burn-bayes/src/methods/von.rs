@@ -53,7 +53,7 @@ use super::proposal::{Draw, GradientPieces, Proposal, Update, joined};
 use super::rate::Rate;
 use super::setup::purpose;
 use super::staged::Staged;
-use super::stages::{averaged, with_function_gradient};
+use super::stages::{averaged, products, with_function_gradient};
 use super::start::InitialDeviation;
 use crate::error::{Error, Result};
 use crate::kernels::statistics::{PrecisionParts, column_dot};
@@ -206,12 +206,7 @@ impl NaturalConfig for VonConfig {
                 averaged(squares)?.mul_scalar(examples as f64)
             }
             Curvature::Price => {
-                let products = proposal
-                    .draws
-                    .iter()
-                    .zip(gradients)
-                    .map(|(draw, gradient)| gradient * (draw.weights.clone() - parts.mean.clone()));
-                averaged(products)? * parts.precision.clone()
+                products(&proposal, &gradients, &parts.mean)? * parts.precision.clone()
             }
             Curvature::Hutchinson { probe } => {
                 let root = proposal.id.noise(context.setup.noise);

@@ -43,10 +43,7 @@ impl StageSignal {
         proposal: &Proposal,
         gradients: &[Tensor<1>],
     ) -> Result<Self> {
-        let draws = proposal.draws.iter().zip(gradients);
-        let products =
-            draws.map(|(draw, gradient)| gradient.clone() * (draw.weights.clone() - mean.clone()));
-        let products = averaged(products)?.mul_scalar(context.setup.ess);
+        let products = products(proposal, gradients, mean)?.mul_scalar(context.setup.ess);
         let alpha = context.prior.tensor(&variance.device());
         let explained = products + alpha * variance.clone();
         let function = proposal.function.as_ref();
@@ -289,6 +286,16 @@ pub(crate) fn with_function_gradient(
         Some(added) => gradient + added.div_scalar(weight),
         None => gradient,
     }
+}
+
+/// The average of g⊙(θ−μ) over draws θ.
+pub(crate) fn products(
+    proposal: &Proposal,
+    gradients: &[Tensor<1>],
+    mean: &Tensor<1>,
+) -> Result<Tensor<1>> {
+    let draws = proposal.draws.iter().zip(gradients);
+    averaged(draws.map(|(draw, gradient)| gradient.clone() * (draw.weights.clone() - mean.clone())))
 }
 
 /// The average of gradients.
