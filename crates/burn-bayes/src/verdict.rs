@@ -171,7 +171,8 @@ impl ValidationComparison {
         if let Some(classes) = classes {
             let classes = classes.into_data();
             let classes = classes.iter::<i64>();
-            self.add_classes(classes.filter_map(|class| class.try_into().ok()));
+            let classes = classes.filter_map(|class| class.try_into().ok());
+            add_classes(&mut self.classes, classes);
         }
     }
 
@@ -181,16 +182,6 @@ impl ValidationComparison {
         self.difference
             .add(differences.map(|(one, other)| one - other));
         self.loss.add(average.iter().copied());
-    }
-
-    /// Adds the classes of rows.
-    pub(crate) fn add_classes(&mut self, classes: impl IntoIterator<Item = usize>) {
-        for class in classes {
-            if class >= self.classes.len() {
-                self.classes.resize(class + 1, 0);
-            }
-            self.classes[class] += 1;
-        }
     }
 
     fn rows(&self) -> u64 {
@@ -265,6 +256,16 @@ impl ValidationComparison {
             )
         });
         worse.into_iter().chain(constant).collect()
+    }
+}
+
+/// Adds the classes of rows to the number of rows of each class.
+pub(crate) fn add_classes(counts: &mut Vec<u64>, classes: impl IntoIterator<Item = usize>) {
+    for class in classes {
+        if class >= counts.len() {
+            counts.resize(class + 1, 0);
+        }
+        counts[class] += 1;
     }
 }
 
@@ -696,7 +697,7 @@ mod tests {
         let mut validation = ValidationComparison::new(7, Reference::Mean);
         let (average, mean) = ([2.3; 20], [0.05; 20]);
         validation.add(&average, &mean);
-        validation.add_classes((0..20).map(|row| row % 2));
+        add_classes(&mut validation.classes, (0..20).map(|row| row % 2));
         let unfinished = Verdict {
             is_unfinished: true,
             validation: Some(validation),
@@ -770,7 +771,7 @@ mod tests {
             found
                 .surprise
                 .add(losses.iter().map(|loss| 0.5 * loss.exp()));
-            found.add_classes((0..losses.len()).map(|row| row % 2));
+            add_classes(&mut found.classes, (0..losses.len()).map(|row| row % 2));
             found.problems(false)
         };
         let ruled_out = |count: usize, loss: f64| {

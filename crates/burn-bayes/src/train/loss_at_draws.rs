@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::likelihood::MixDraws;
 use crate::methods::Algorithm;
 use crate::posterior::{FactorPosterior, Posterior};
-use crate::verdict::{LossAtDraws, entropy};
+use crate::verdict::{LossAtDraws, add_classes, entropy};
 
 /// Draws, and batches, that are evaluated.
 const DRAWS: u64 = 4;
@@ -69,7 +69,10 @@ where
         }
         if let Some((count, found)) = counts {
             rows += count;
-            classes = classes.zip(found).map(|(all, some)| [all, some].concat());
+            classes = classes.zip(found).map(|(mut all, some)| {
+                add_classes(&mut all, some);
+                all
+            });
         }
     }
     if rows == 0 {
@@ -87,7 +90,7 @@ where
         draws: at_draws.len(),
         rows,
         standard_error: (scatter / (count - 1.0) / count).sqrt(),
-        constant: classes.and_then(|classes| entropy(&counts(&classes))),
+        constant: classes.and_then(|classes| entropy(&classes)),
         train_len: bayesian.algorithm().setup().train_len,
         weights: layout.len(),
     }))
@@ -100,11 +103,4 @@ fn indices(classes: Tensor<1, Int>) -> Option<Vec<usize>> {
         .iter::<i64>()
         .map(|class| usize::try_from(class).ok());
     classes.collect()
-}
-
-/// The number of rows of each class.
-fn counts(classes: &[usize]) -> Vec<u64> {
-    let mut counts = vec![0; classes.iter().max().map_or(0, |most| most + 1)];
-    classes.iter().for_each(|&class| counts[class] += 1);
-    counts
 }
