@@ -19,7 +19,7 @@ use burn_bayes::laplace::Laplace;
 use burn_bayes::methods::LearningRates;
 use burn_bayes::posterior::{Mixture, PointPosterior};
 use burn_bayes::prelude::*;
-use burn_bayes::train::{Batches, PostHoc, Trainer, TrainerModel, Unobserved};
+use burn_bayes::train::{Batches, PostHoc, Trainer, TrainerModel};
 use burn_bayes::{FusedAdamConfig, Noise};
 use burn_bayes_examples::{
     Arguments, AugmentedPictures, ImageBatch, PictureNet, Pictures, is_smoke, picture_batch,
@@ -132,7 +132,7 @@ impl Training {
         let trainer = Trainer::new(model, FusedAdamConfig::new().init(), rates.init())
             .with_epochs(self.epochs)
             .with_seed(seed);
-        let run = trainer.run(&self.pictures, &mut Unobserved)?;
+        let run = trainer.run(&self.pictures, &mut ())?;
         if let Some(verdict) = run.verdict {
             println!("  verdict: {verdict}");
         }

@@ -19,7 +19,7 @@ use burn::train::{InferenceStep, RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::IvonConfig;
 use burn_bayes::posterior::PointPosterior;
 use burn_bayes::train::{
-    Batches, Checkpoint, CheckpointTime, Trainer, TrainerModel, TrainingObserver, Unobserved,
+    Batches, Checkpoint, CheckpointTime, Trainer, TrainerModel, TrainingObserver,
 };
 use burn_bayes::{BayesianConfig, Error, Noise, Predictor, Result, SwagConfig, VifaConfig};
 
@@ -290,7 +290,7 @@ fn resumes_exactly<L: TrainerModel + TrainStep<Input = Batch>>(model: impl Fn() 
                 .with_epochs(2)
                 .with_accumulation(accumulation)
         };
-        let run = trainer().run(&Rows, &mut Unobserved).unwrap();
+        let run = trainer().run(&Rows, &mut ()).unwrap();
         // In inference mode, running statistics are up to date.
         let expected = state(&run.trainer.model().valid());
         let steps = run.trainer.steps();
@@ -299,7 +299,7 @@ fn resumes_exactly<L: TrainerModel + TrainStep<Input = Batch>>(model: impl Fn() 
             let run = trainer().run(&Rows, &mut observer).unwrap();
             assert_eq!(run.trainer.steps(), after);
             let resumed = trainer().resumed(&observer.1.unwrap()).unwrap();
-            let run = resumed.run(&Rows, &mut Unobserved).unwrap();
+            let run = resumed.run(&Rows, &mut ()).unwrap();
             let found = state(&run.trainer.model().valid());
             assert_eq!(found, expected, "after {after} steps");
         }
@@ -329,7 +329,7 @@ fn a_training_with_dropout_resumes_in_the_same_bits() {
     // Every step has other masks, and so has every seed.
     let trained = |seed| {
         let trainer = Trainer::new(net(), AdamConfig::new().init(), 0.01).with_seed(seed);
-        let run = trainer.run(&Rows, &mut Unobserved).unwrap();
+        let run = trainer.run(&Rows, &mut ()).unwrap();
         state(run.trainer.model())
     };
     assert_eq!(trained(1), trained(1));

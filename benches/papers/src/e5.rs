@@ -11,7 +11,7 @@ use burn::train::Interrupter;
 use burn_bayes::methods::{Averaging, InitialDeviation, InitialMean, Rate};
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
-use burn_bayes::train::{RateSchedule, Trainer, Unobserved};
+use burn_bayes::train::{RateSchedule, Trainer};
 use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_contrib::methods::LogisticPosterior;
 use serde::Serialize;
@@ -286,7 +286,7 @@ fn slang(train: &Rows, prior: f64, training: Training) -> Result<DenseGaussian> 
     // The step is SLANG's own; the optimiser is for parameters that stay point estimates.
     let optimizer = FusedAdamConfig::new().init();
     let trainer = Trainer::new(bayes, optimizer, RateSchedule::new(rate)?).without_row_check();
-    let trained = trainer.run(&stream, &mut Unobserved)?.trainer.into_model();
+    let trained = trainer.run(&stream, &mut ())?.trainer.into_model();
     Ok(trained.try_posterior()?.to_dense()?)
 }
 

@@ -11,7 +11,7 @@ use burn_bayes::laplace::Laplace;
 use burn_bayes::methods::{Algorithm, IvonConfig, MethodConfig};
 use burn_bayes::posterior::PointPosterior;
 use burn_bayes::prelude::*;
-use burn_bayes::train::{PostHoc, Trainer, TrainerModel, Unobserved};
+use burn_bayes::train::{PostHoc, Trainer, TrainerModel};
 use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use serde::Serialize;
 
@@ -233,7 +233,7 @@ impl Fit {
         };
         let optimizer = FusedAdamConfig::new().with_weight_decay(penalty).init();
         let trainer = Trainer::new(learner, optimizer, rates).without_row_check();
-        let run = trainer.run(&Stream { steps, batches }, &mut Unobserved)?;
+        let run = trainer.run(&Stream { steps, batches }, &mut ())?;
         Ok(run.trainer.into_model())
     }
 }

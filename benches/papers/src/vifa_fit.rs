@@ -8,7 +8,7 @@ use burn_bayes::methods::Rate;
 use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, InitialMean, MeanStage};
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
-use burn_bayes::train::{RateSchedule, Trainer, Unobserved, VifaPart};
+use burn_bayes::train::{RateSchedule, Trainer, VifaPart};
 use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use serde::Serialize;
 
@@ -81,7 +81,7 @@ impl VifaFit {
         let trainer = Trainer::new(bayes, optimizer, rates).with_accumulation(accumulation);
         // All epochs are one stream.
         let trainer = trainer.without_row_check();
-        let bayes = trainer.run(&stream, &mut Unobserved)?.trainer.into_model();
+        let bayes = trainer.run(&stream, &mut ())?.trainer.into_model();
         Ok(bayes.try_posterior()?.to_dense()?)
     }
 

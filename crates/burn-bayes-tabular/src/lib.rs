@@ -7,7 +7,7 @@
 //! fits, as jobs whose results are cached.
 //!
 //! ```no_run
-//! use burn_bayes_tabular::engine::{Unobserved, fit};
+//! use burn_bayes_tabular::engine::fit;
 //! use burn_bayes_tabular::rows::{SplitTable, PreparedRows, read_table};
 //! use burn_bayes_tabular::settings::{Config, TaskName};
 //!
@@ -19,7 +19,7 @@
 //!
 //! let dealt = SplitTable::deal(read_table(&data)?, &data, settings.seed)?;
 //! let rows = PreparedRows::prepare(dealt, &data)?;
-//! let fitted = fit(&rows.train, &settings, &mut Unobserved)?;
+//! let fitted = fit(&rows.train, &settings, &mut ())?;
 //! if let Some(held_out) = &rows.validation {
 //!     let predictions = fitted.predict(held_out.features(), settings.draws)?;
 //! #   let _ = predictions;

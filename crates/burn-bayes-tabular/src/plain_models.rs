@@ -7,7 +7,7 @@
 use burn_bayes_data::{Features, Targets};
 
 use crate::engine::{
-    TrainedModel, Unobserved, fit, is_quickly_solved, is_solved_directly, likelihood_name, weights,
+    TrainedModel, fit, is_quickly_solved, is_solved_directly, likelihood_name, weights,
 };
 use crate::error::{Result, TabularError};
 use crate::forest::Forest;
@@ -187,7 +187,7 @@ impl PlainFit {
     }
 
     fn of(train: &TrainingSet, settings: &FitSettings) -> Result<Self> {
-        let model = fit(train, settings, &mut Unobserved);
+        let model = fit(train, settings, &mut ());
         Self::or_absent(model.map(|model| Self::Fitted(Box::new(model))))
     }
 

@@ -14,7 +14,7 @@ use burn_bayes::eval::{
 use burn_bayes::graph::{CapturedModel, ExampleLosses, Layout, losses};
 use burn_bayes::likelihood::{Likelihood, LikelihoodOutput, MixDraws, Prediction, RegressionDraws};
 use burn_bayes::methods::Rate;
-use burn_bayes::train::{Batches, RateSchedule, Trainer, Unobserved};
+use burn_bayes::train::{Batches, RateSchedule, Trainer};
 use burn_bayes::{
     BayesianConfig, ExampleLoss, Noise, Predictor, SlangConfig, Supervised, VifaConfig,
 };
@@ -66,7 +66,7 @@ fn noise_that_depends_on_the_input_is_learned() {
     let model = BayesianConfig::new(ROWS, VifaConfig::new().with_rank(1)).init(model);
     let rates = RateSchedule::new(Rate::Constant(0.03)).unwrap();
     let trainer = Trainer::new(model, AdamConfig::new().init(), rates).with_epochs(60);
-    let trained = trainer.run(&Rows, &mut Unobserved).unwrap();
+    let trained = trainer.run(&Rows, &mut ()).unwrap();
     let trained = trained.trainer.into_model();
 
     let template = trained.template().clone();

@@ -9,7 +9,7 @@ use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{
     Algorithm, Averaging, IvonConfig, MeanStage, Stage, VadamConfig, VonConfig,
 };
-use burn_bayes::train::{Batches, Gather, Trainer, TrainerModel, Unobserved};
+use burn_bayes::train::{Batches, Gather, Trainer, TrainerModel};
 use burn_bayes::{Bayesian, BayesianConfig, FactorPosterior, Prior, SlangConfig, VifaConfig};
 use burn_bayes_contrib::methods::{NagvacConfig, SamplingSchedule, SghmcConfig};
 
@@ -175,7 +175,7 @@ mod law {
             }
         }
         let trainer = Trainer::new(init(), adam(), RATE).with_epochs(10);
-        let run = trainer.run(&Rows, &mut Unobserved).unwrap();
+        let run = trainer.run(&Rows, &mut ()).unwrap();
         let model = run.trainer.into_model();
         assert_eq!(model.algorithm().stage(), Stage::Posterior);
         assert!(!model.verdict().is_unfinished);
@@ -395,7 +395,7 @@ where
     for epochs in [300, 1500] {
         let bayesian = init(Normalised::new(&autodiff()));
         let trainer = Trainer::new(bayesian, adam(), RATE).with_epochs(epochs);
-        let run = trainer.run(&Rows(autodiff()), &mut Unobserved).unwrap();
+        let run = trainer.run(&Rows(autodiff()), &mut ()).unwrap();
         let (draws, mean) = losses(&run.trainer.into_model().valid());
         // A guess has ln 2 = .69.
         assert!(

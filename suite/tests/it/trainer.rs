@@ -10,7 +10,7 @@ use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::methods::{Algorithm, Ivon, IvonConfig, Rate, VadamConfig, VonConfig};
 use burn_bayes::train::{
     Batches, Checkpoint, CheckpointTime, CompiledStep, EpochSummary, Gather, RateSchedule,
-    Recordings, Trainer, TrainerModel, TrainingEnd, TrainingObserver, Unobserved,
+    Recordings, Trainer, TrainerModel, TrainingEnd, TrainingObserver,
 };
 use burn_bayes::{
     Bayesian, BayesianConfig, Error, ExampleLoss, GaussianNll, Result, SlangConfig, SwagConfig,
@@ -242,7 +242,7 @@ fn accumulated_batches_make_one_step_and_so_do_those_left_over() {
     for (accumulation, steps) in [(1, 5), (2, 3), (3, 2), (7, 1)] {
         let run = trainer(bayesian(1))
             .with_accumulation(accumulation)
-            .run(&Rows { bad: false }, &mut Unobserved)
+            .run(&Rows { bad: false }, &mut ())
             .unwrap();
         assert_eq!(run.trainer.steps(), (EPOCHS * steps) as u64);
     }
@@ -257,7 +257,7 @@ fn descended<L: TrainerModel + TrainStep<Input = Batch>>(
     let trainer = Trainer::new(model, SgdConfig::new().init(), rate)
         .with_epochs(EPOCHS)
         .with_accumulation(accumulation);
-    let run = trainer.run(&Rows { bad: false }, &mut Unobserved).unwrap();
+    let run = trainer.run(&Rows { bad: false }, &mut ()).unwrap();
     let state = state(run.trainer.model()).concat();
     state
         .into_iter()
@@ -404,7 +404,7 @@ where
     A: Algorithm<Signal: Gather<Line, A>>,
 {
     let model = model(1);
-    let run = trainer(model.clone()).run(&Rows { bad: true }, &mut Unobserved);
+    let run = trainer(model.clone()).run(&Rows { bad: true }, &mut ());
     let error = run.expect_err(name);
     assert!(error.is_numerical(), "{name}: {error}");
     assert!(
@@ -413,7 +413,7 @@ where
     );
     // Neither a copy nor a later training remembers it.
     assert!(model.fault().is_none());
-    let run = trainer(model).run(&Rows { bad: false }, &mut Unobserved);
+    let run = trainer(model).run(&Rows { bad: false }, &mut ());
     assert!(run.is_ok(), "{name}");
 }
 
@@ -458,7 +458,7 @@ fn a_gradient_of_a_plain_model_that_is_not_finite_is_an_error_with_its_path() {
         layer: line(1).layer,
     };
     let trainer = Trainer::new(root, AdamConfig::new().init(), 0.1);
-    let error = trainer.run(&Uneven([4; 5]), &mut Unobserved).err();
+    let error = trainer.run(&Uneven([4; 5]), &mut ()).err();
     let message = error.expect("the gradient of √0 is infinite").to_string();
     assert!(
         message.starts_with("epoch 1: ") && message.contains("layer.weight"),
@@ -517,7 +517,7 @@ fn epochs_without_the_announced_batches_are_refused() {
         (11, 3, "per_epoch: is 11, but the epoch has 5 batches"),
     ] {
         let trainer = trainer(line(1)).with_accumulation(accumulation);
-        let error = trainer.run(&Announced(announced), &mut Unobserved).err();
+        let error = trainer.run(&Announced(announced), &mut ()).err();
         let error = error.expect(part);
         assert!(
             error.is_config() && error.to_string().contains(part),
@@ -530,7 +530,7 @@ fn epochs_without_the_announced_batches_are_refused() {
 fn an_epoch_with_other_rows_than_the_training_examples_is_refused() {
     for (len, is_accepted) in [(20, true), (17, true), (30, true), (10, false), (40, false)] {
         let trainer = || trainer(one_stage(len).init(line(1)));
-        let run = trainer().run(&Uneven([4; 5]), &mut Unobserved);
+        let run = trainer().run(&Uneven([4; 5]), &mut ());
         match run {
             Ok(_) => assert!(is_accepted, "{len}"),
             Err(error) => {
@@ -540,7 +540,7 @@ fn an_epoch_with_other_rows_than_the_training_examples_is_refused() {
             }
         }
         let unchecked = trainer().without_row_check();
-        assert!(unchecked.run(&Uneven([4; 5]), &mut Unobserved).is_ok());
+        assert!(unchecked.run(&Uneven([4; 5]), &mut ()).is_ok());
     }
 }
 
@@ -557,7 +557,7 @@ fn lazy_weights_take_no_random_numbers_of_the_first_step() {
     let model = dropped(0.5);
     // Clones share their initialisation, which the first training makes.
     let [first, second] = [model.clone(), model].map(|model| {
-        let run = trainer(model).run(&Rows { bad: false }, &mut Unobserved);
+        let run = trainer(model).run(&Rows { bad: false }, &mut ());
         state(&run.unwrap().trainer.into_model())
     });
     assert_eq!(first, second);
@@ -589,7 +589,7 @@ fn a_record_demands_the_settings_of_a_changed_template() {
 #[test]
 fn an_accumulation_of_no_batches_is_refused() {
     let trainer = trainer(bayesian(1)).with_accumulation(0);
-    let error = trainer.run(&Rows { bad: false }, &mut Unobserved).err();
+    let error = trainer.run(&Rows { bad: false }, &mut ()).err();
     let error = error.expect("no batch makes a step");
     assert!(error.is_config(), "{error}");
     assert!(
@@ -604,11 +604,9 @@ fn what_is_not_finite_stops_the_training_with_its_epoch() {
     let interrupter = burn::train::Interrupter::new();
     let bayesian = bayesian(1).with_interrupter(interrupter);
     for error in [
-        trainer(bayesian.clone())
-            .run(&batches, &mut Unobserved)
-            .err(),
+        trainer(bayesian.clone()).run(&batches, &mut ()).err(),
         trainer(bayesian.template().clone())
-            .run(&batches, &mut Unobserved)
+            .run(&batches, &mut ())
             .err(),
     ] {
         let error = error.expect("a gradient or a loss is not finite");
@@ -620,7 +618,7 @@ fn what_is_not_finite_stops_the_training_with_its_epoch() {
 #[test]
 fn a_checkpoint_of_another_model_is_refused() {
     let run = trainer(bayesian(1))
-        .run(&Rows { bad: false }, &mut Unobserved)
+        .run(&Rows { bad: false }, &mut ())
         .unwrap();
     let checkpoint = run.trainer.checkpoint().unwrap();
     let error = trainer(bayesian(1).template().clone())

@@ -9,7 +9,7 @@ use burn::train::{ClassificationOutput, InferenceStep, RegressionOutput, TrainOu
 use burn_bayes::diagnostics::{ConvergenceTest, Reference};
 use burn_bayes::likelihood::MixDraws;
 use burn_bayes::methods::{Algorithm, InitialDeviation, Vifa};
-use burn_bayes::train::{Batches, Gather, Trainer, Unobserved};
+use burn_bayes::train::{Batches, Gather, Trainer};
 use burn_bayes::{Bayesian, BayesianConfig, GaussianNll, SwagConfig};
 
 use crate::support::{autodiff, device, filled, one_stage};
@@ -150,7 +150,7 @@ impl Batches for AllRows {
 fn draws_that_destroy_the_fit_are_said_at_the_end_of_a_training() {
     let run = |deviation| {
         let trainer = Trainer::new(around(deviation), adam(), 1e-6).with_epochs(2);
-        trainer.run(&AllRows, &mut Unobserved).unwrap()
+        trainer.run(&AllRows, &mut ()).unwrap()
     };
     let mut verdict = None;
     let lines = logged(|| verdict = run(30.0).verdict);
@@ -167,7 +167,7 @@ fn draws_that_destroy_the_fit_are_said_at_the_end_of_a_training() {
     let lines = logged(|| drop(run(0.02)));
     assert_eq!(lines, [""; 0]);
     let trainer = Trainer::new(around(30.0), adam(), 1e-6).without_verdict();
-    let lines = logged(|| drop(trainer.run(&AllRows, &mut Unobserved).unwrap()));
+    let lines = logged(|| drop(trainer.run(&AllRows, &mut ()).unwrap()));
     assert_eq!(lines, [""; 0]);
 }
 

@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use burn_bayes::Noise;
 use burn_bayes_data::{Dataset, Features, Scaling, Split, Targets};
-use burn_bayes_tabular::engine::{Unobserved, fit};
+use burn_bayes_tabular::engine::fit;
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::predict::Predictions;
 use burn_bayes_tabular::scores::Measures;
@@ -83,7 +83,7 @@ pub(super) fn predicted(prior: PriorOf, seed: u64) -> Result<[Vec<f64>; 2]> {
         seed,
         ..FitSettings::default()
     };
-    let model = fit(&rows.train, &settings, &mut Unobserved)?;
+    let model = fit(&rows.train, &settings, &mut ())?;
     let Predictions::Reals(found) = model.predict(&rows.test, settings.draws)? else {
         return Err(TabularError::Data("the targets are no numbers".into()));
     };

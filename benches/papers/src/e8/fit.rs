@@ -8,7 +8,7 @@ use burn::train::{ClassificationOutput, Interrupter, TrainStep};
 use burn_bayes::eval::DrawProbabilities;
 use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, MeanStage, Vifa};
 use burn_bayes::prelude::*;
-use burn_bayes::train::{StagedLearningRate, Trainer, TrainerModel, Unobserved};
+use burn_bayes::train::{StagedLearningRate, Trainer, TrainerModel};
 use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use serde::Serialize;
 
@@ -157,7 +157,7 @@ impl Fit {
         };
         let stream = Stream { steps, batches };
         let trainer = Trainer::new(learner, optimizer, rates).without_row_check();
-        let run = trainer.run(&stream, &mut Unobserved)?;
+        let run = trainer.run(&stream, &mut ())?;
         Ok(run.trainer.into_model())
     }
 

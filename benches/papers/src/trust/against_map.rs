@@ -8,7 +8,7 @@ use burn_bayes_data::{
     read_csv, stratified_partition,
 };
 
-use burn_bayes_tabular::engine::{Unobserved, fit};
+use burn_bayes_tabular::engine::fit;
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::experiments::jobs::{Job, Key};
 use burn_bayes_tabular::scores::DIVERGED;
@@ -180,7 +180,7 @@ struct Outcome {
 impl Outcome {
     fn of(rows: &HeldOut, settings: &FitSettings) -> Result<Self> {
         let start = Instant::now();
-        let model = fit(&rows.train, settings, &mut Unobserved);
+        let model = fit(&rows.train, settings, &mut ());
         let seconds = start.elapsed().as_secs_f64();
         let losses =
             model.and_then(|model| rows.losses(&model.predict(&rows.test, settings.draws)?));

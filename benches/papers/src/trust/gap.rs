@@ -4,7 +4,7 @@ use burn_bayes::sampling::{Dynamics, MclmcConfig, SamplingConfig};
 use burn_bayes_data::{Dataset, Features, Scaling, Split, Targets, gap_function, gap_regression};
 use serde::Serialize;
 
-use burn_bayes_tabular::engine::{Unobserved, fit};
+use burn_bayes_tabular::engine::fit;
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::experiments::jobs::{Job, Key};
 use burn_bayes_tabular::predict::{Predictions, RealPredictions};
@@ -245,7 +245,7 @@ impl Known {
             values: Vec::new(),
         };
         for settings in fits.settings(seed) {
-            let model = fit(&self.rows.train, &settings, &mut Unobserved)?;
+            let model = fit(&self.rows.train, &settings, &mut ())?;
             let Predictions::Reals(one) = model.predict(&self.rows.test, settings.draws)? else {
                 return Err(TabularError::Data("the targets are no numbers".into()));
             };

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 use serde::Serialize;
 
-use burn_bayes_tabular::engine::{Unobserved, fit};
+use burn_bayes_tabular::engine::fit;
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::experiments::jobs::{Job, Key};
 use burn_bayes_tabular::scores::Measures;
@@ -211,7 +211,7 @@ impl Known {
     }
 
     fn measure(&self, settings: &FitSettings) -> Result<Measures> {
-        let model = fit(&self.rows.train, settings, &mut Unobserved)?;
+        let model = fit(&self.rows.train, settings, &mut ())?;
         let Some(found) = model.posterior() else {
             let problem = format!("{} has no posterior", settings.method);
             return Err(TabularError::Usage(problem));

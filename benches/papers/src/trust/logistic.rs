@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 
-use burn_bayes_tabular::engine::{TrainedModel, Unobserved, fit};
+use burn_bayes_tabular::engine::{TrainedModel, fit};
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::experiments::jobs::{Job, Key};
 use burn_bayes_tabular::predict::Predictions;
@@ -213,7 +213,7 @@ impl Known {
     }
 
     fn measure(&self, settings: &FitSettings) -> Result<Measures> {
-        let model = fit(&self.rows.train, settings, &mut Unobserved)?;
+        let model = fit(&self.rows.train, settings, &mut ())?;
         let error = self.error(&model, settings.draws)?;
         let is_trusted = verdict(&self.rows.train, settings, &model)?;
         let mut measures = judged(is_trusted, (ERROR, error), BOUND);

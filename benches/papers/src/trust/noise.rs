@@ -8,7 +8,7 @@ use burn_bayes_data::{Dataset, Scaling, Split, Targets};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use burn_bayes_tabular::engine::{Unobserved, fit};
+use burn_bayes_tabular::engine::fit;
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::experiments::jobs::{Job, Key};
 use burn_bayes_tabular::predict::Predictions;
@@ -101,7 +101,7 @@ fn data(rows: usize, features: usize, seed: u64) -> Result<HeldOut> {
 }
 
 fn by_method(rows: &HeldOut, settings: &FitSettings) -> Result<Measures> {
-    let model = fit(&rows.train, settings, &mut Unobserved)?;
+    let model = fit(&rows.train, settings, &mut ())?;
     match model.predict(&rows.test, settings.draws)? {
         Predictions::Reals(predictions) => {
             measures(rows, predictions.noise_deviation(), &predictions.checked()?)

@@ -7,7 +7,7 @@ use burn::train::{Interrupter, TrainStep};
 use burn_bayes::methods::{FromGradients, MethodConfig};
 use burn_bayes::posterior::{DenseGaussian, FormKind};
 use burn_bayes::prelude::*;
-use burn_bayes::train::{Trainer, Unobserved};
+use burn_bayes::train::Trainer;
 use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_contrib::methods::NagvacConfig;
 use serde::Serialize;
@@ -191,7 +191,7 @@ impl Truth {
         let bayes = bayes.with_interrupter(Interrupter::new());
         let rates = config.learning_rates().over(steps as usize).try_init()?;
         let trainer = Trainer::new(bayes, FusedAdamConfig::new().init(), rates).without_row_check();
-        let trained = trainer.run(&stream, &mut Unobserved)?.trainer.into_model();
+        let trained = trainer.run(&stream, &mut ())?.trainer.into_model();
         Ok(trained.try_posterior()?.to_dense()?)
     }
 }

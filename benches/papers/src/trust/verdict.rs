@@ -4,12 +4,6 @@
 //! program has; of the others the program cannot have the distribution, or was told to fit too simple a model, or has too few
 //! rows. A verdict is right to trust if the predictions of new rows are near the truth.
 
-use std::env::temp_dir;
-use std::fmt::Write;
-use std::fs::{create_dir_all, remove_dir_all, write};
-use std::path::Path;
-
-use burn_bayes_tabular::engine::Unobserved;
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::experiments::ModelChoice;
 use burn_bayes_tabular::experiments::jobs::{Job, Key};
@@ -24,6 +18,10 @@ use burn_bayes_tabular::settings::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{ChiSquared, Distribution, Gamma, Poisson, StandardNormal};
+use std::env::temp_dir;
+use std::fmt::Write;
+use std::fs::{create_dir_all, remove_dir_all, write};
+use std::path::Path;
 
 use super::generators::normals;
 use super::{FAILED_COLUMN, FALSE_TRUST, TRUSTED, WITHIN, indicator, or_diverged};
@@ -412,7 +410,7 @@ impl Table {
         let prepared = PreparedRows::prepare(dealt, &config.data)?;
         let (path, draws) = (folder.join("run"), config.fit.draws);
         let fit = FolderFit::new(&path, config, prepared, Start::New("papers trust-verdict"))?;
-        let trained = fit.train(&mut Unobserved)?;
+        let trained = fit.train(&mut ())?;
         let assessment = fit.finish(&trained)?.assessment;
         let run = Run::load(&RunFolder::open(&path)?, None)?;
         let known = KnownRows::read(&run, &new_rows, FileFormat::default(), &[], None)?;

@@ -15,7 +15,6 @@ use serde_json::json;
 use super::OutputFlags;
 use super::data::write_csv;
 use crate::console::{command_line, print, print_json};
-use burn_bayes_tabular::engine::Unobserved;
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::files::make_folder;
 use burn_bayes_tabular::predict::{Predictions, Uncertainty};
@@ -198,7 +197,7 @@ impl DemoCase {
         let path = folder.join(&method);
         let command = command_line();
         let fit = FolderFit::new(&path, config, rows, Start::New(&command))?;
-        let trained = fit.train(&mut Unobserved)?;
+        let trained = fit.train(&mut ())?;
         let scores = fit.finish(&trained)?.scores;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
         let (nll, calibration) = match scores.map(|scores| scores.scores) {

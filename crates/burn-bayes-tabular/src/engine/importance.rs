@@ -263,7 +263,7 @@ mod tests {
     use burn_bayes_data::{Dataset, Features, Targets};
 
     use super::*;
-    use crate::engine::{Unobserved, diagnose, fit};
+    use crate::engine::{diagnose, fit};
     use crate::rows::TrainingSet;
     use crate::scores::Verdict;
     use crate::settings::{FitSettings, Method};
@@ -362,7 +362,7 @@ mod tests {
         let training_set = training_set();
         let change = |method| {
             let settings = linear(method);
-            let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+            let model = fit(&training_set, &settings, &mut ()).unwrap();
             let diagnosis = diagnose(&training_set, &settings, &model).unwrap().unwrap();
             let change = diagnosis.importance.probability_change().unwrap();
             assert_eq!(
@@ -399,7 +399,7 @@ mod tests {
                 seed,
                 ..settings.clone()
             };
-            let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+            let model = fit(&training_set, &settings, &mut ()).unwrap();
             let diagnosis = diagnose(&training_set, &settings, &model).unwrap().unwrap();
             let Importance::Measured(ratios) = diagnosis.importance else {
                 panic!("the model is small");

@@ -62,7 +62,7 @@ mod tests {
     use burn_bayes::posterior::linear_regression_posterior;
     use burn_bayes_data::{ColumnScale, Dataset, Features, Targets};
 
-    use crate::engine::{Unobserved, fit};
+    use crate::engine::fit;
     use crate::predict::Predictions;
     use crate::rows::{Target, TrainingSet};
     use crate::settings::{FitSettings, Method, NoisePrecision};
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_linear_regression_has_its_exact_posterior() {
         let (data, training_set) = training_set();
-        let model = fit(&training_set, &settings("linear"), &mut Unobserved).unwrap();
+        let model = fit(&training_set, &settings("linear"), &mut ()).unwrap();
         let found = model.posterior().unwrap().to_dense().unwrap();
         let targets = data.targets().as_real().unwrap();
         let values = data.features().values();
@@ -111,12 +111,12 @@ mod tests {
     #[test]
     fn the_average_prediction_of_a_network_is_that_of_its_mean() {
         let (data, training_set) = training_set();
-        let model = fit(&training_set, &settings("mlp:5"), &mut Unobserved).unwrap();
+        let model = fit(&training_set, &settings("mlp:5"), &mut ()).unwrap();
         let map = FitSettings {
             method: Method::Map,
             ..settings("mlp:5")
         };
-        let map = fit(&training_set, &map, &mut Unobserved).unwrap();
+        let map = fit(&training_set, &map, &mut ()).unwrap();
         let means = |predictions: Predictions| match predictions {
             Predictions::Reals(predictions) => predictions.checked().unwrap().mean(),
             _ => panic!("numbers were fitted"),

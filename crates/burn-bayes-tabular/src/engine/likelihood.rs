@@ -203,7 +203,7 @@ mod tests {
     use burn_bayes_data::{ColumnScale, Dataset, Features, Scaling, Targets};
 
     use super::*;
-    use crate::engine::{TrainedModel, Unobserved, fit};
+    use crate::engine::{TrainedModel, fit};
     use crate::predict::{CountPredictions, NoiseDeviations, Predictions, Recalibration};
     use crate::rows::TrainingSet;
     use crate::scores::row_costs;
@@ -239,7 +239,7 @@ mod tests {
             epochs: Some(if method.is_sampled() { 2000 } else { 200 }),
             ..FitSettings::default()
         };
-        fit(&training_set, &settings, &mut Unobserved).unwrap()
+        fit(&training_set, &settings, &mut ()).unwrap()
     }
 
     fn predicted(model: &TrainedModel, rows: &[f64]) -> Predictions {

@@ -54,7 +54,7 @@ use crate::error::Result;
 use crate::rows::TrainingSet;
 use crate::settings::{FitSettings, Method, Solver, refused};
 
-/// Observes a fit, and may stop it.
+/// Observes a fit, and may stop it; `()` does neither.
 pub trait Observer {
     /// Called after every epoch; `Break` stops this training early.
     ///
@@ -97,11 +97,7 @@ pub trait Observer {
     }
 }
 
-/// An observer that does nothing.
-#[derive(Debug)]
-pub struct Unobserved;
-
-impl Observer for Unobserved {}
+impl Observer for () {}
 
 /// The record of an epoch.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]

@@ -209,7 +209,7 @@ mod tests {
     use burn_bayes_data::{ColumnScale, Dataset, Features, Targets, gap_regression};
 
     use super::*;
-    use crate::engine::{Unobserved, fit};
+    use crate::engine::fit;
     use crate::predict::{NoiseDeviations, Predictions};
     use crate::rows::Target;
     use crate::settings::{LikelihoodName, Method};
@@ -249,7 +249,7 @@ mod tests {
             epochs: Some(100),
             ..FitSettings::default()
         };
-        let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let model = fit(&training_set, &settings, &mut ()).unwrap();
         let rows = Features::new(1, 1, vec![-0.9]).unwrap();
         let Predictions::Reals(found) = model.predict(&rows, 1).unwrap() else {
             panic!("numbers were fitted");

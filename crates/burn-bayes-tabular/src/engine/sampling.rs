@@ -264,7 +264,7 @@ mod tests {
     use burn_bayes_data::{ColumnScale, gap_regression};
 
     use super::*;
-    use crate::engine::{self, Unobserved};
+    use crate::engine;
     use crate::predict::Predictions;
     use crate::rows::{Target, TrainingSet};
     use crate::settings::{LikelihoodName, Method};
@@ -300,7 +300,7 @@ mod tests {
     fn the_noise_of_all_rows_is_sampled_with_the_weights() {
         let settings = settings(LikelihoodName::Gaussian);
         let training_set = gap();
-        let model = engine::fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let model = engine::fit(&training_set, &settings, &mut ()).unwrap();
         let expected = 2 * 16 + 17 * 16 + 17 + 1;
         assert_eq!(model.weights(), expected);
         let counted = engine::check(&training_set, &settings).unwrap();
@@ -325,7 +325,7 @@ mod tests {
                 chains,
                 ..settings(LikelihoodName::Heteroscedastic)
             };
-            engine::fit(&training_set, &settings, &mut Unobserved).unwrap()
+            engine::fit(&training_set, &settings, &mut ()).unwrap()
         };
         assert!(fitted(1).agreement.is_none());
         let agreement = fitted(3).agreement.unwrap();
@@ -338,7 +338,7 @@ mod tests {
             epochs: Some(1),
             ..settings(LikelihoodName::Gaussian)
         };
-        let message = engine::fit(&gap(), &settings, &mut Unobserved).unwrap_err();
+        let message = engine::fit(&gap(), &settings, &mut ()).unwrap_err();
         assert!(message.to_string().contains("`epochs`"), "{message}");
     }
 }

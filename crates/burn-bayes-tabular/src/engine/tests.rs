@@ -77,7 +77,7 @@ fn every_method_learns_classes() {
     let (_, training_set) = moons(1);
     let (test, _) = moons(2);
     for method in Method::general() {
-        let model = fit(&training_set, &of_classes(method), &mut Unobserved).unwrap();
+        let model = fit(&training_set, &of_classes(method), &mut ()).unwrap();
         let accuracy = accuracy(&probabilities(&model, &test), &test);
         // A linear classifier has a lower accuracy.
         assert!(accuracy > 0.8, "{method}: {accuracy}");
@@ -89,7 +89,7 @@ fn every_method_learns_classes() {
 fn every_method_learns_numbers() {
     let (data, training_set) = gap();
     for method in Method::general() {
-        let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
+        let model = fit(&training_set, &settings(method), &mut ()).unwrap();
         let Predictions::Reals(predictions) = model.predict(data.features(), 20).unwrap() else {
             panic!("numbers were fitted");
         };
@@ -110,7 +110,7 @@ fn the_noise_is_learnt_from_rows_that_were_held_out() {
         batch_size: 10,
         ..settings(Method::MeanField)
     };
-    let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+    let model = fit(&training_set, &settings, &mut ()).unwrap();
     // The true noise precision is 100; the error of the network makes the estimate smaller.
     let learnt = model.noise_precisions()[0];
     assert!((20.0..200.0).contains(&learnt), "{learnt}");
@@ -129,7 +129,7 @@ fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
         let sized = targets.iter().map(|target| size * target).collect();
         let sized = Dataset::new(data.features().clone(), Targets::Real(sized)).unwrap();
         let training_set = TrainingSet::new(&sized, Target::Real(ColumnScale::KEPT)).unwrap();
-        let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let model = fit(&training_set, &settings, &mut ()).unwrap();
         let deviation = training_set.target_deviations().unwrap()[0];
         assert!((deviation / size - 1.12).abs() < 0.01, "{deviation}");
         // The estimate stays within its bounds.
@@ -142,7 +142,7 @@ fn the_noise_of_targets_that_are_not_standardised_is_of_their_size() {
 fn a_fit_among_others_is_the_fit_alone() {
     let run = |method: Method| {
         let (data, training_set) = moons(1);
-        let model = fit(&training_set, &of_classes(method), &mut Unobserved).unwrap();
+        let model = fit(&training_set, &of_classes(method), &mut ()).unwrap();
         probabilities(&model, &data)
     };
     let methods = [Method::Vifa, Method::Slang, Method::Map, Method::Vifa];
@@ -254,7 +254,7 @@ fn a_fit_that_is_interrupted_while_it_learns_the_prior_ends_as_an_uninterrupted_
             }
             _ => panic!("numbers were fitted"),
         };
-        let expected = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let expected = fit(&training_set, &settings, &mut ()).unwrap();
         assert!(expected.motion.drift.is_some_and(|drift| drift > 0.0));
         let learned = expected.learned_prior.as_ref().unwrap();
         assert_eq!(learned.len(), count);
@@ -268,7 +268,7 @@ fn a_fit_that_is_interrupted_while_it_learns_the_prior_ends_as_an_uninterrupted_
             let mut first = Interruption::after(steps);
             fit(&training_set, &settings, &mut first).unwrap_err();
             let checkpoint = first.checkpoint.unwrap();
-            let resumed = resume(&training_set, &settings, checkpoint, &mut Unobserved).unwrap();
+            let resumed = resume(&training_set, &settings, checkpoint, &mut ()).unwrap();
             assert_eq!(result(&resumed), result(&expected), "{method}, {steps}");
         }
     }
@@ -317,7 +317,7 @@ fn methods_without_a_bound_cannot_learn_the_prior() {
             prior_precision: "learned".parse().unwrap(),
             ..settings(method)
         };
-        let error = fit(&training_set, &settings, &mut Unobserved)
+        let error = fit(&training_set, &settings, &mut ())
             .unwrap_err()
             .to_string();
         assert!(
@@ -390,7 +390,7 @@ fn with_few_rows_the_noise_is_learned_before_the_fit_which_can_be_interrupted() 
         let mut first = Interruption::after(20 + 5);
         fit(&training_set, &settings, &mut first).unwrap_err();
         let checkpoint = first.checkpoint.unwrap();
-        let resumed = resume(&training_set, &settings, checkpoint, &mut Unobserved).unwrap();
+        let resumed = resume(&training_set, &settings, checkpoint, &mut ()).unwrap();
         assert_eq!(resumed.noise_precisions(), expected.noise_precisions());
         let outputs = |model: &TrainedModel| model.outputs(data.features(), 20).unwrap();
         assert_eq!(outputs(&resumed), outputs(&expected), "{method}");
@@ -451,7 +451,7 @@ fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
         };
         let mut onlooker = Onlooker(data.clone(), Vec::new());
         let watched = fit(&training_set, &settings, &mut onlooker).unwrap();
-        let alone = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let alone = fit(&training_set, &settings, &mut ()).unwrap();
         assert_eq!(
             probabilities(&watched, &data),
             probabilities(&alone, &data),
@@ -464,7 +464,7 @@ fn looking_at_a_fit_changes_nothing_and_shows_what_it_ends_in() {
                     method: Method::Map,
                     ..settings
                 };
-                fit(&training_set, &map, &mut Unobserved).unwrap()
+                fit(&training_set, &map, &mut ()).unwrap()
             }
             _ => alone,
         };
@@ -526,7 +526,7 @@ fn an_observer_ends_a_fit_early() {
     }
     let (data, training_set) = moons(1);
     let ended = fit(&training_set, &of_classes(Method::Vifa), &mut Third).unwrap();
-    let whole = fit(&training_set, &of_classes(Method::Vifa), &mut Unobserved).unwrap();
+    let whole = fit(&training_set, &of_classes(Method::Vifa), &mut ()).unwrap();
     assert_ne!(probabilities(&ended, &data), probabilities(&whole, &data));
 }
 
@@ -534,7 +534,7 @@ fn an_observer_ends_a_fit_early() {
 fn what_does_not_fit_is_refused() {
     let (_, training_set) = moons(1);
     let refusal = |settings: FitSettings| {
-        let failure = fit(&training_set, &settings, &mut Unobserved).unwrap_err();
+        let failure = fit(&training_set, &settings, &mut ()).unwrap_err();
         assert!(
             matches!(failure, crate::error::TabularError::Setting { .. }),
             "{failure:?}"
@@ -562,7 +562,7 @@ fn a_prior_over_biases_has_no_effect_without_biases() {
                 bias_prior_precision,
                 ..of_classes(method)
             };
-            let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+            let model = fit(&training_set, &settings, &mut ()).unwrap();
             probabilities(&model, &data)
         };
         assert_eq!(run(Some(3.0)), run(None), "{method}");
@@ -578,7 +578,7 @@ fn a_fit_that_leaves_the_finite_numbers_says_so() {
             learning_rate: Some(1e6),
             ..settings(method)
         };
-        let failure = fit(&training_set, &settings, &mut Unobserved).unwrap_err();
+        let failure = fit(&training_set, &settings, &mut ()).unwrap_err();
         assert!(
             matches!(failure, crate::error::TabularError::Numerical(_)),
             "{method}: {failure:?}"

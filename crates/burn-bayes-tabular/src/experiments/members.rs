@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 use super::jobs::{self, Computed, Job, Key, Progress, ResultCache};
-use crate::engine::Unobserved;
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::run::{EnsembleFit, MemberFits};
@@ -46,7 +45,7 @@ fn of_fits(fits: &Arc<MemberFits>) -> Result<Vec<Job>> {
         let fits = fits.clone();
         Job::of(key, MemberFit { fits, place }, |member| {
             if let Some(fit) = member.fits.fit(member.place)? {
-                let trained = fit.train(&mut Unobserved)?;
+                let trained = fit.train(&mut ())?;
                 fit.finish(&trained)?;
             }
             Ok(Computed::default())

@@ -20,7 +20,7 @@ use super::{
     write_side_by_side,
 };
 use crate::assessment::Assessment;
-use crate::engine::{Diagnosis, Importance, Motion, Unobserved, fit};
+use crate::engine::{Diagnosis, Importance, Motion, fit};
 use crate::experiments::simulation_based_calibration::{Check, CheckReport};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
 use crate::rows::{Target, TrainingSet};
@@ -509,7 +509,7 @@ fn methods_stand_side_by_side() {
                     epochs: Some(3),
                     ..FitSettings::default()
                 };
-                let model = fit(rows, &settings, &mut Unobserved).unwrap();
+                let model = fit(rows, &settings, &mut ()).unwrap();
                 let caption = FitCaption {
                     method: &method.to_string(),
                     diverged: (method == Method::Map).then_some("it was told to"),

@@ -12,7 +12,7 @@ use super::recalibration;
 use super::validation::{Validation, report_failure, validate};
 use super::{EpochMetrics, MetricsFile, RowRecord, RunFolder, WatchedRows};
 use crate::assessment::Assessment;
-use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel, Unobserved};
+use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel};
 use crate::error::{Result, TabularError};
 use crate::plain_models::PlainModels;
 use crate::predict::PredictionTable;
@@ -323,7 +323,7 @@ impl FolderFit {
             }
             // It was made before an interruption; the training is the same each time.
             Some((epoch, None)) => {
-                let observer = &mut Unobserved;
+                let observer = &mut ();
                 let model = self.stopped(training_set, Some(epoch), observer)?;
                 (Some(epoch), model)
             }

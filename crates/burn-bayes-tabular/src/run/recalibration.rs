@@ -209,7 +209,6 @@ mod tests {
     use burn_bayes_data::gap_regression;
 
     use super::*;
-    use crate::engine::Unobserved;
     use crate::predict::{ClassPredictions, NoiseDeviations, NumberNoise, RealPredictions};
     use crate::random::generator;
     use crate::rows::{SplitTable, read_table};
@@ -393,13 +392,13 @@ mod tests {
         std::fs::write(place.path().join("rows.csv"), text).unwrap();
 
         let whole = fit(place.path(), "whole", Start::New("burn-bayes fit"));
-        let trained = whole.train(&mut Unobserved).unwrap();
+        let trained = whole.train(&mut ()).unwrap();
         let finished = whole.finish(&trained).unwrap();
         let stopped = fit(place.path(), "stopped", Start::New("burn-bayes fit"));
-        drop(stopped.train(&mut Unobserved).unwrap());
+        drop(stopped.train(&mut ()).unwrap());
         drop(stopped);
         let resumed = fit(place.path(), "stopped", Start::Resumed);
-        let trained = resumed.train(&mut Unobserved).unwrap();
+        let trained = resumed.train(&mut ()).unwrap();
         resumed.finish(&trained).unwrap();
         for file in ["model.toml", "scores.json", "validation.csv", "config.toml"] {
             let read = |run: &str| std::fs::read(place.path().join(run).join(file)).unwrap();

@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
 use super::*;
-use crate::engine::{self, Checkpoint, Observer, Unobserved};
+use crate::engine::{self, Checkpoint, Observer};
 use crate::experiments::jobs::ResultCache;
 use crate::experiments::search::Ranges;
 use crate::new_rows::{PredictionRequest, RowPredictor};
@@ -97,7 +97,7 @@ impl Site {
         let rows = prepared(&config.data, config.fit.seed);
         let start = Start::New("burn-bayes fit");
         let fit = FolderFit::new(&folder.path().join("run"), config, rows, start).unwrap();
-        let model = fit.train(&mut Unobserved).unwrap();
+        let model = fit.train(&mut ()).unwrap();
         fit.finish(&model).unwrap();
         let read = |name: &&str| {
             let bytes = std::fs::read(folder.path().join("run").join(name)).unwrap_or_default();

@@ -52,5 +52,5 @@ pub(crate) use scale_free::scale_free;
 pub use staging::{RateSchedule, StagedLearningRate};
 pub use trainer::{
     BatchLoss, Batches, Checkpoint, CheckpointTime, EpochLosses, EpochSummary, Trainer,
-    TrainerModel, TrainingEnd, TrainingObserver, TrainingRun, Unobserved,
+    TrainerModel, TrainingEnd, TrainingObserver, TrainingRun,
 };

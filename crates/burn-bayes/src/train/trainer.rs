@@ -21,7 +21,6 @@ use burn_bayes_graph::module_device;
 pub use self::model::{BatchLoss, TrainerModel};
 pub use self::observer::{
     Checkpoint, CheckpointTime, EpochLosses, EpochSummary, TrainingEnd, TrainingObserver,
-    Unobserved,
 };
 use super::compiled::{CompiledStep, Recordings};
 use crate::error::{Error, Result};
@@ -50,7 +49,7 @@ pub trait Batches {
 /// use burn::{module::Module, nn::{Linear, LinearConfig}, optim::AdamConfig, tensor::{Device, Tensor}};
 /// use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 /// use burn_bayes::GaussianNll;
-/// use burn_bayes::train::{Batches, Trainer, TrainerModel, Unobserved};
+/// use burn_bayes::train::{Batches, Trainer, TrainerModel};
 ///
 /// #[derive(Module, Debug)]
 /// struct Line {
@@ -88,7 +87,7 @@ pub trait Batches {
 /// let device = Device::default().autodiff();
 /// let model = Line { layer: LinearConfig::new(1, 1).init(&device) };
 /// let trainer = Trainer::new(model, AdamConfig::new().init(), 0.1).with_epochs(20);
-/// let run = trainer.run(&OneBatch(device), &mut Unobserved)?;
+/// let run = trainer.run(&OneBatch(device), &mut ())?;
 /// assert_eq!(run.trainer.steps(), 20);
 /// # Ok::<(), burn_bayes::Error>(())
 /// ```

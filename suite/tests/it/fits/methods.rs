@@ -10,7 +10,7 @@ use burn_bayes::methods::{
     Algorithm, IvonConfig, LearningRates, MethodConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::posterior::{Mixture, PointPosterior};
-use burn_bayes::train::{Batches, Gather, PostHoc, Trainer, TrainerModel, Unobserved};
+use burn_bayes::train::{Batches, Gather, PostHoc, Trainer, TrainerModel};
 use burn_bayes::{
     BayesianConfig, ExampleLoss, FactorPosterior, FusedAdamConfig, Noise, Posterior, Predictor,
     Result, SlangConfig, SwagConfig, VifaConfig,
@@ -179,7 +179,7 @@ where
     let steps = EPOCHS * batches.per_epoch();
     let rates = rates.over(steps).init();
     let trainer = Trainer::new(model, FusedAdamConfig::new().init(), rates).with_epochs(EPOCHS);
-    let run = trainer.run(&batches, &mut Unobserved)?;
+    let run = trainer.run(&batches, &mut ())?;
     let problems = run
         .verdict
         .map_or_else(Vec::new, |verdict| verdict.problems());

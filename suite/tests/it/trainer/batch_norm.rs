@@ -170,7 +170,7 @@ fn resumed<L: TrainerModel<Input = Batch>>(model: impl Fn(u64) -> L, after: u64)
     };
     descent(model(1)).run(&batches, &mut observer).unwrap();
     let rest = descent(model(2)).resumed(&observer.checkpoint.unwrap());
-    let run = rest.unwrap().run(&batches, &mut Unobserved).unwrap();
+    let run = rest.unwrap().run(&batches, &mut ()).unwrap();
     bits_of(run.trainer.model())
 }
 
@@ -181,7 +181,7 @@ fn bits_of<M: Module>(model: &M) -> Vec<u64> {
 #[track_caller]
 fn resumes<L: TrainerModel<Input = Batch>>(name: &str, model: impl Fn(u64) -> L) {
     let batches = Uneven(ONE_LEFT);
-    let whole = descent(model(1)).run(&batches, &mut Unobserved).unwrap();
+    let whole = descent(model(1)).run(&batches, &mut ()).unwrap();
     for after in [1, 5, 7, 11] {
         let found = resumed(&model, after);
         assert_eq!(found, bits_of(whole.trainer.model()), "{name}, {after}");
@@ -211,7 +211,7 @@ fn steps_with_batch_norm_have_the_same_bits_for_any_number_of_threads() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.unwrap().install(|| {
             let batches = Uneven([600; PER_EPOCH]);
-            let run = descent(normed(1)).run(&batches, &mut Unobserved).unwrap();
+            let run = descent(normed(1)).run(&batches, &mut ()).unwrap();
             bits_of(run.trainer.model())
         })
     };
@@ -275,7 +275,7 @@ fn the_prior_of_the_first_stage_leaves_weights_before_batch_norm() {
     let model = config.init(before.clone());
     let trainer = Trainer::new(model, FusedAdamConfig::new().init(), 0.01).with_epochs(200);
     let trainer = trainer.without_verdict().without_row_check();
-    let run = trainer.run(&Uneven(SIZES), &mut Unobserved).unwrap();
+    let run = trainer.run(&Uneven(SIZES), &mut ()).unwrap();
     let after = run.trainer.model().mean_model().unwrap();
     let norm = |layer: &Linear| {
         let weights = layer.weight.val().without_autodiff();

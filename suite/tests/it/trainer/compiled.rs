@@ -56,14 +56,14 @@ where
         let batches = Uneven(sizes);
         OWN_STEPS.set(0);
         let long = trainer(model()).with_epochs(LONG).without_verdict();
-        let compiled = long.run(&batches, &mut Unobserved).unwrap();
+        let compiled = long.run(&batches, &mut ()).unwrap();
         let own_steps = OWN_STEPS.get();
         if sizes[PER_EPOCH - 1] > 1 {
             assert!(own_steps < 20, "{name}: {own_steps} own steps");
         }
         let ordinary = Uncompiled { model: model() };
         let ordinary = trainer(ordinary).with_epochs(LONG);
-        let ordinary = ordinary.run(&batches, &mut Unobserved).unwrap();
+        let ordinary = ordinary.run(&batches, &mut ()).unwrap();
         let expected = state(&ordinary.trainer.model().model);
         assert_eq!(state(compiled.trainer.model()), expected, "{name}");
         for after in [3, 57, 101] {
@@ -74,7 +74,7 @@ where
             let long = || trainer(model()).with_epochs(LONG).without_verdict();
             long().run(&batches, &mut observer).unwrap();
             let resumed = long().resumed(&observer.checkpoint.unwrap()).unwrap();
-            let resumed = resumed.run(&batches, &mut Unobserved).unwrap();
+            let resumed = resumed.run(&batches, &mut ()).unwrap();
             let found = state(resumed.trainer.model());
             assert_eq!(found, expected, "{name}, resumed after {after} steps");
         }
@@ -158,7 +158,7 @@ fn losses_that_are_not_those_of_a_plain_model_s_step_are_refused() {
         return;
     }
     let model = Penalised { line: line(1) };
-    let run = trainer(model).run(&Rows { bad: false }, &mut Unobserved);
+    let run = trainer(model).run(&Rows { bad: false }, &mut ());
     let error = run.expect_err("the penalty is missing").to_string();
     assert!(error.contains("do not compute the same loss"), "{error}");
 }

@@ -14,7 +14,7 @@ use burn_bayes::methods::{
     Algorithm, IvonConfig, LearningRates, MethodConfig, VadamConfig, VonConfig,
 };
 use burn_bayes::prelude::*;
-use burn_bayes::train::{Gather, Trainer, TrainerModel, Unobserved};
+use burn_bayes::train::{Gather, Trainer, TrainerModel};
 use burn_bayes::{BayesianConfig, FusedAdamConfig};
 use burn_bayes_contrib::methods::{BatchEnsembleConfig, SamplingSchedule, SghmcConfig};
 
@@ -215,7 +215,7 @@ impl Fit<'_> {
             batches: || self.task.train.batches(BATCH, self.seed, &device),
         };
         let trainer = Trainer::new(model, optimizer.init(), rates).without_row_check();
-        let run = trainer.run(&stream, &mut Unobserved)?;
+        let run = trainer.run(&stream, &mut ())?;
         Ok(run.trainer.into_model())
     }
 

@@ -41,7 +41,7 @@ mod tests {
     use burn_bayes::posterior::linear_regression_posterior;
     use burn_bayes_data::{ColumnScale, Dataset, Features, Targets};
 
-    use crate::engine::{Importance, Unobserved, diagnose, fit};
+    use crate::engine::{Importance, diagnose, fit};
     use crate::rows::{Target, TrainingSet};
     use crate::scores::Verdict;
     use crate::settings::{FitSettings, Method, NoisePrecision, Solver};
@@ -87,7 +87,7 @@ mod tests {
             method: Method::MeanField,
             ..settings()
         };
-        let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
+        let fitted = fit(&training_set, &settings, &mut ()).unwrap();
         let found = diagnose(&training_set, &settings, &fitted)
             .unwrap()
             .unwrap();
@@ -110,7 +110,7 @@ mod tests {
                 no_intercept,
                 ..settings()
             };
-            let fitted = fit(&training_set, &settings, &mut Unobserved).unwrap();
+            let fitted = fit(&training_set, &settings, &mut ()).unwrap();
             let found = fitted.posterior().unwrap().to_dense().unwrap();
             let exact = linear_regression_posterior(values, &targets, 0.7, 3.0).unwrap();
             let divergence =
@@ -157,9 +157,7 @@ mod tests {
             (&numbers, network, "`--model linear`"),
             (&numbers, trained, "`--solver auto`"),
         ] {
-            let message = fit(rows, &settings, &mut Unobserved)
-                .unwrap_err()
-                .to_string();
+            let message = fit(rows, &settings, &mut ()).unwrap_err().to_string();
             assert!(
                 message.starts_with("`method` is exact") && message.contains(cure),
                 "{message}"

@@ -4,7 +4,7 @@ use burn_bayes::Noise;
 use burn_bayes::posterior::linear_regression_posterior;
 use burn_bayes_data::{ColumnScale, Dataset, Features, Targets};
 
-use crate::engine::{Unobserved, fit};
+use crate::engine::fit;
 use crate::predict::Predictions;
 use crate::rows::{Target, TrainingSet};
 use crate::settings::{FitSettings, LikelihoodName, Method, NetworkShape, NoisePrecision};
@@ -91,7 +91,7 @@ fn every_method_learns_several_numbers_and_their_noise() {
         panic!("there are several targets");
     };
     for method in Method::general() {
-        let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
+        let model = fit(&training_set, &settings(method), &mut ()).unwrap();
         let Predictions::Several(found) = model.predict(data.features(), 20).unwrap() else {
             panic!("several targets were fitted");
         };
@@ -140,7 +140,7 @@ fn every_method_learns_labels() {
         Targets::Several(columns.clone())
     );
     for method in Method::general() {
-        let model = fit(&training_set, &settings(method), &mut Unobserved).unwrap();
+        let model = fit(&training_set, &settings(method), &mut ()).unwrap();
         assert_eq!(model.noise_precisions_in_target_units(), None);
         let Predictions::Several(found) = model.predict(data.features(), 20).unwrap() else {
             panic!("several targets were fitted");
@@ -175,7 +175,7 @@ fn a_linear_regression_of_several_targets_has_the_exact_posterior_of_each() {
         noise_precision: NoisePrecision::Given(3.0),
         ..FitSettings::default()
     };
-    let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+    let model = fit(&training_set, &settings, &mut ()).unwrap();
     let found = model.posterior().unwrap().to_dense().unwrap();
     let (mean, covariance) = (found.mean(), found.covariance());
     for (target, (column, spread)) in columns.iter().zip(spreads).enumerate() {
@@ -212,7 +212,7 @@ fn the_noise_of_several_targets_may_depend_on_the_input() {
         epochs: Some(200),
         ..settings(Method::Vifa)
     };
-    let model = fit(&training_set, &settings, &mut Unobserved).unwrap();
+    let model = fit(&training_set, &settings, &mut ()).unwrap();
     assert_eq!(model.noise_precisions_in_target_units(), None);
     let Predictions::Several(found) = model.predict(data.features(), 20).unwrap() else {
         panic!("several targets were fitted");
@@ -231,7 +231,7 @@ fn what_several_targets_cannot_have_is_refused_by_name() {
     let (data, target) = two_numbers();
     let training_set = TrainingSet::new(&data, target).unwrap();
     let refused = |settings: FitSettings| {
-        let failure = fit(&training_set, &settings, &mut Unobserved).unwrap_err();
+        let failure = fit(&training_set, &settings, &mut ()).unwrap_err();
         failure.to_string()
     };
     let linear = NetworkShape { hidden: Vec::new() };

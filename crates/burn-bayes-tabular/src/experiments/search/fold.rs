@@ -10,7 +10,7 @@ use burn_bayes_data::{
 
 use serde::{Serialize, Serializer};
 
-use crate::engine::{Unobserved, check, fit, in_effect, is_quickly_solved, likelihoods, weights};
+use crate::engine::{check, fit, in_effect, is_quickly_solved, likelihoods, weights};
 use crate::error::{Result, TabularError};
 use crate::experiments::jobs::LeftOut;
 use crate::files::hashed;
@@ -359,7 +359,7 @@ impl FoldRows {
         let count = settings.members.max(1);
         let draws = settings.draws.div_ceil(count);
         let of_member = |index| {
-            let model = fit(&self.train, &settings.of_member(index), &mut Unobserved)?;
+            let model = fit(&self.train, &settings.of_member(index), &mut ())?;
             let of_new = self.new.as_ref().map(|new| model.predict(new, draws));
             Ok((model.predict(&self.test, draws)?, of_new.transpose()?))
         };

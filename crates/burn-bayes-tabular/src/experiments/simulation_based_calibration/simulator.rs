@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Design;
 use super::quantities::Quantities;
-use crate::engine::{self, Unobserved, prior_draw};
+use crate::engine::{self, prior_draw};
 use crate::error::{Result, TabularError};
 use crate::network::Network;
 use crate::rows::{Target, TrainingSet};
@@ -114,7 +114,7 @@ impl Simulator {
             ..self.settings.clone()
         };
         let values = self.quantities.on(&data, &settings)?;
-        let fitted = engine::fit(&data, &settings, &mut Unobserved);
+        let fitted = engine::fit(&data, &settings, &mut ());
         let draws = fitted.and_then(|model| model.map_independent_draws(self.draws, &values));
         let draws = match draws {
             Err(TabularError::Numerical(_)) => return Ok(None),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Watches a training, and may end it.
+/// Watches a training, and may end it; `()` does neither.
 pub trait TrainingObserver<L> {
     /// The error of the observer's own actions.
     type Error: From<Error>;
@@ -41,11 +41,7 @@ pub trait TrainingObserver<L> {
     }
 }
 
-/// An observer that does nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct Unobserved;
-
-impl<L> TrainingObserver<L> for Unobserved {
+impl<L> TrainingObserver<L> for () {
     type Error = Error;
 }
 
