@@ -11,7 +11,7 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::{GradientsAccumulator, ModuleOptimizer, SgdConfig};
 use burn::tensor::Device;
 use burn::train::TrainStep;
-use burn_bayes::methods::{Averaging, InitialMean};
+use burn_bayes::methods::Averaging;
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::prelude::*;
 use burn_bayes::train::VifaPart;
@@ -92,7 +92,7 @@ impl Setting {
                 .with_clip_norm(None)
                 .with_accumulation(DRAWS),
         )
-        .with_initial_mean(InitialMean::Zero)
+        .with_zero_mean()
         .with_prior(Prior::isotropic(PRIOR))
         .with_seed(seed);
         match self {

@@ -10,7 +10,7 @@ use std::error::Error;
 
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
-use burn_bayes::methods::{InitialDeviation, InitialMean, Rate};
+use burn_bayes::methods::{InitialDeviation, Rate};
 use burn_bayes::prelude::*;
 use burn_bayes::{BayesianConfig, FusedAdamConfig, Noise};
 use burn_bayes_data::{Dataset, LinearModelConfig};
@@ -60,7 +60,7 @@ fn score(train: &Rows, test: &Rows, rank: usize, epochs: u64) -> Result<f64, Box
             .with_initial_deviation(Some(InitialDeviation::Constant(1.0))),
     )
     .with_draws(12)
-    .with_initial_mean(InitialMean::Zero)
+    .with_zero_mean()
     .try_init(LogisticRegressor::new(train.width(), &device))?;
     // SLANG updates the random weights; the optimiser is for parameters that stay point estimates.
     let mut optimizer = FusedAdamConfig::new().init();

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use burn::train::Interrupter;
-use burn_bayes::methods::{Averaging, InitialDeviation, InitialMean, Rate};
+use burn_bayes::methods::{Averaging, InitialDeviation, Rate};
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
 use burn_bayes::train::{RateSchedule, Trainer};
@@ -271,7 +271,7 @@ fn slang(train: &Rows, prior: f64, training: Training) -> Result<DenseGaussian> 
     )
     .with_prior(Prior::isotropic(prior))
     .with_draws(draws)
-    .with_initial_mean(InitialMean::Zero)
+    .with_zero_mean()
     .with_averaging(averaging)
     .try_init(LinearModel::new(train.width, Likelihood::Logistic, &device))?
     .with_interrupter(Interrupter::new());

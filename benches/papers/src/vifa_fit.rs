@@ -5,7 +5,7 @@ use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::train::Interrupter;
 use burn_bayes::methods::Rate;
-use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, InitialMean, MeanStage};
+use burn_bayes::methods::{Averaging, FactorUnits, InitialDeviation, MeanStage};
 use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::prelude::*;
 use burn_bayes::train::{RateSchedule, Trainer, VifaPart};
@@ -96,7 +96,7 @@ impl VifaFit {
                     .with_clip_norm(None)
                     .with_accumulation(self.recipe.accumulation()),
             )
-            .with_initial_mean(InitialMean::Zero),
+            .with_zero_mean(),
             Recipe::Ours { .. } => BayesianConfig::new(
                 rows.len(),
                 VifaConfig::new()
@@ -105,7 +105,7 @@ impl VifaFit {
                     .with_factor_units(FactorUnits::Weights)
                     .with_factor_scale(0.01),
             )
-            .with_initial_mean(InitialMean::Zero)
+            .with_zero_mean()
             .with_mean_stage(MeanStage::None)
             .with_averaging(Averaging::From(steps / 2)),
         }

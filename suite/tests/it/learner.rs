@@ -37,8 +37,8 @@ use burn::train::{
 use burn_bayes::graph::ExampleBatch;
 use burn_bayes::likelihood::ClassificationDraws;
 use burn_bayes::methods::{
-    Algorithm, Averaging, FactorUnits, FromExamples, FromGradients, InitialDeviation, InitialMean,
-    IvonConfig, MeanStage, Rate, Slang, StepId, Vifa,
+    Algorithm, Averaging, FactorUnits, FromExamples, FromGradients, InitialDeviation, IvonConfig,
+    MeanStage, Rate, Slang, StepId, Vifa,
 };
 use burn_bayes::metric::{
     ExpectedCalibrationErrorMetric, ModelDisagreementMetric, PredictiveEntropyMetric,
@@ -1059,8 +1059,7 @@ fn large_steps_leave_the_last_iterate_far_from_the_average() {
     );
     assert_eq!(
         fluctuation(
-            BayesianConfig::paper(TRAIN_LEN, VifaConfig::paper())
-                .with_initial_mean(InitialMean::Zero),
+            BayesianConfig::paper(TRAIN_LEN, VifaConfig::paper()).with_zero_mean(),
             1e-3
         ),
         None

@@ -79,7 +79,7 @@ pub use staged::Staged;
 pub use stages::StageSignal;
 #[doc(hidden)]
 pub use start::orthogonal_rows;
-pub use start::{InitialDeviation, InitialMean, buffer, trained, updated};
+pub use start::{InitialDeviation, buffer, trained, updated};
 pub use swag::{Swag, SwagConfig};
 pub use vadam::{Vadam, VadamConfig};
 pub use vifa::{Vifa, VifaConfig};

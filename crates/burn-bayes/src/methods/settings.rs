@@ -47,7 +47,7 @@ pub struct BayesianConfig<C> {
     /// Whether draws are antithetic pairs μ ± ε; their number must then be even or 1. By default as the method has it.
     pub antithetic: Option<bool>,
     /// The initial mean; by default the model's own weights.
-    pub initial_mean: Option<InitialMean>,
+    pub(crate) initial_mean: Option<InitialMean>,
     /// The first stage, in which only the mean learns; by default until it has converged.
     pub mean_stage: Option<MeanStage>,
     /// The learning rate of the first stage, where Adam makes its steps; 0.01 by default.
@@ -142,10 +142,10 @@ impl<C> BayesianConfig<C> {
         self
     }
 
-    /// Sets the initial mean.
+    /// Sets the initial mean to zero.
     #[must_use]
-    pub fn with_initial_mean(mut self, initial_mean: InitialMean) -> Self {
-        self.initial_mean = Some(initial_mean);
+    pub fn with_zero_mean(mut self) -> Self {
+        self.initial_mean = Some(InitialMean::Zero);
         self
     }
 
@@ -257,10 +257,6 @@ impl<C> BayesianConfig<C> {
     /// The prior over the weights that is set, or else the default.
     pub fn prior(&self) -> Prior {
         self.prior.clone().unwrap_or_else(|| Prior::isotropic(1.0))
-    }
-
-    pub(crate) fn initial_mean(&self) -> InitialMean {
-        self.initial_mean.unwrap_or(InitialMean::Model)
     }
 
     pub(crate) fn mean_stage(&self) -> MeanStage {

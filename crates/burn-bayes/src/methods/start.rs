@@ -14,24 +14,11 @@ use crate::error::Result;
 use crate::kernels::{self, CovarianceParts, Diagonal, FactorUnits};
 use crate::noise::Noise;
 
-/// The initial mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum InitialMean {
-    /// The model's own weights.
-    Model,
+/// An initial mean that is not the model's own weights.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum InitialMean {
     /// Zero, as in the VIFA paper.
     Zero,
-}
-
-impl InitialMean {
-    /// The initial mean, given the model's weights.
-    pub(crate) fn of(self, weights: Tensor<1>) -> Tensor<1> {
-        match self {
-            Self::Model => weights,
-            Self::Zero => weights.zeros_like(),
-        }
-    }
 }
 
 /// The initial standard deviation of the weights.

@@ -3,7 +3,7 @@
 use burn::optim::GradAdaptor;
 use burn_bayes::BayesianConfig;
 use burn_bayes::methods::{
-    Algorithm, FromGradients, InitialMean, Ivon, IvonConfig, MeanStage, Rate, StepId, Update,
+    Algorithm, FromGradients, Ivon, IvonConfig, MeanStage, Rate, StepId, Update,
 };
 
 use super::{CURVATURE, LEN, PRIOR, TARGET, TRAIN_LEN, model, narrowed};
@@ -246,10 +246,7 @@ fn the_second_stage_begins_with_the_shape_of_the_squared_gradients() {
     let config = config()
         .map_method(|method| method.with_initial_hessian(None))
         .with_mean_stage(stage);
-    let mut ivon = config
-        .with_initial_mean(InitialMean::Zero)
-        .build(&model())
-        .unwrap();
+    let mut ivon = config.with_zero_mean().build(&model()).unwrap();
     let mut square = [0.0; LEN];
     for step in 0..STEPS {
         let mean = numbers(&ivon, step)[0].clone();

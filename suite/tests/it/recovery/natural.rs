@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use burn::train::TrainStep;
 use burn_bayes::algebra::{Cholesky, SquareMatrix, SymmetricEigen};
 use burn_bayes::graph::ExampleGradients;
-use burn_bayes::methods::{Algorithm, FromExamples, InitialMean, Rate, Slang, StepId, Update};
+use burn_bayes::methods::{Algorithm, FromExamples, Rate, Slang, StepId, Update};
 use burn_bayes::posterior::{DenseGaussian, GaussianDistance, linear_regression_posterior};
 use burn_bayes::{BayesianConfig, ExampleLoss, FactorPosterior, Prior, SlangConfig};
 use proptest::prelude::*;
@@ -444,7 +444,7 @@ fn a_step_that_is_not_finite_is_rejected_with_step_and_path() {
 #[test]
 fn it_starts_at_the_prior_or_at_the_deviation_that_is_asked_for() {
     let mean = |slang: &Slang| values(&slang.posterior(0).unwrap().mean());
-    let prior = slang(&config(2).with_initial_mean(InitialMean::Zero), 4);
+    let prior = slang(&config(2).with_zero_mean(), 4);
     assert_eq!(mean(&prior), [0.0; 4]);
     let variance = |slang: &Slang| values(&slang.posterior(0).unwrap().variance().unwrap());
     assert_eq!(variance(&prior), [1.0 / PRIOR; 4]);

@@ -6,8 +6,8 @@ use burn_bayes::BayesianConfig;
 use burn_bayes::Prior;
 use burn_bayes::algebra::SquareMatrix;
 use burn_bayes::methods::{
-    Algorithm, Curvature, FromGradients, InitialDeviation, InitialMean, MeanStage, Rate, StepId,
-    Update, Vadam, VadamConfig, Von, VonConfig,
+    Algorithm, Curvature, FromGradients, InitialDeviation, MeanStage, Rate, StepId, Update, Vadam,
+    VadamConfig, Von, VonConfig,
 };
 use burn_bayes::posterior::{DenseGaussian, FactorPosterior};
 
@@ -226,7 +226,7 @@ fn variance_shares(len: usize, rate: f64, draws: usize, steps: u64) -> [f64; 2] 
     .with_antithetic(true)
     .with_prior(Prior::isotropic(PRIOR))
     .with_draws(draws)
-    .with_initial_mean(InitialMean::Zero)
+    .with_zero_mean()
     .build(&layer)
     .unwrap();
     let (mut variances, mut precisions) = (0.0, 0.0);

@@ -14,7 +14,7 @@ use crate::methods::method_state::{Learns, MethodState, StagedConfig, Start};
 use crate::methods::settings::BayesianConfig;
 use crate::methods::setup::Setup;
 use crate::methods::stages::{StageSettings, Stages};
-use crate::methods::start::{buffer, trained};
+use crate::methods::start::{InitialMean, buffer, trained};
 
 fn stage_settings<C: StagedConfig>(config: &BayesianConfig<C>) -> StageSettings {
     let averaging = match config.method.averaged() {
@@ -58,7 +58,10 @@ impl<C: StagedConfig> MethodConfig for C {
     fn build<M: Module>(config: &BayesianConfig<Self>, model: &M) -> Result<Self::Algorithm> {
         let setup = Setup::of(config, model)?.with_ess(config.ess);
         let weights = setup.layout.flatten(model)?;
-        let mean = config.initial_mean().of(weights);
+        let mean = match config.initial_mean {
+            None => weights,
+            Some(InitialMean::Zero) => weights.zeros_like(),
+        };
         let prior = config.prior();
         let settings = stage_settings(config);
         let state = config.method.start(Start {
