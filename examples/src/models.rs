@@ -112,15 +112,6 @@ impl Regressor {
         }
     }
 
-    /// The same weights with another noise precision.
-    #[must_use]
-    pub fn with_noise_precision(self, noise_precision: f64) -> Self {
-        Self {
-            likelihood: GaussianNll::new(noise_precision),
-            ..self
-        }
-    }
-
     /// Predictions, `[rows, 1]`.
     pub fn forward(&self, inputs: Tensor<2>) -> Tensor<2> {
         let hidden = self.hidden.iter().fold(inputs, |values, layer| {

@@ -94,60 +94,52 @@ impl Error {
         Kind::TooEarly(message.into()).into()
     }
 
+    /// What went wrong, in whichever epoch.
+    fn root(&self) -> &Kind {
+        match &self.0 {
+            Kind::InEpoch { error, .. } => error.root(),
+            kind => kind,
+        }
+    }
+
     /// Whether a setting is invalid.
     pub fn is_config(&self) -> bool {
-        match &self.0 {
+        match self.root() {
             Kind::Config { .. } | Kind::LostStep => true,
             Kind::Graph(error) => error.is_config(),
-            Kind::InEpoch { error, .. } => error.is_config(),
             _ => false,
         }
     }
 
     /// Whether a model does not match the layout.
     pub fn is_layout(&self) -> bool {
-        match &self.0 {
+        match self.root() {
             Kind::Layout(_) => true,
             Kind::Graph(error) => error.is_layout(),
-            Kind::InEpoch { error, .. } => error.is_layout(),
             _ => false,
         }
     }
 
     /// Whether a file cannot be read or written.
     pub fn is_storage(&self) -> bool {
-        match &self.0 {
+        match self.root() {
             Kind::Storage(_) => true,
             Kind::Graph(error) => error.is_storage(),
-            Kind::InEpoch { error, .. } => error.is_storage(),
             _ => false,
         }
     }
 
     /// Whether a value is not finite or a matrix is not positive definite.
     pub fn is_numerical(&self) -> bool {
-        match &self.0 {
-            Kind::Numerical(_) | Kind::Algebra(_) | Kind::NonFinite { .. } => true,
-            Kind::InEpoch { error, .. } => error.is_numerical(),
-            _ => false,
-        }
+        matches!(
+            self.root(),
+            Kind::Numerical(_) | Kind::Algebra(_) | Kind::NonFinite { .. }
+        )
     }
 
     /// Whether there is no posterior yet, because training has made too few steps.
     pub fn is_too_early(&self) -> bool {
         matches!(self.0, Kind::TooEarly(_))
-    }
-
-    /// Whether the per-example losses of this model and mini-batch cannot be computed.
-    pub fn is_graph(&self) -> bool {
-        match &self.0 {
-            Kind::InEpoch { error, .. } => error.is_graph(),
-            Kind::Graph(error) => {
-                let is_other = error.is_config() || error.is_layout() || error.is_storage();
-                !(is_other || error.is_onnx())
-            }
-            _ => false,
-        }
     }
 
     /// Whether a model cannot be written as an ONNX file.

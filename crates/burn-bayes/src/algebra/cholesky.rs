@@ -108,9 +108,7 @@ impl Cholesky {
 
     /// L⁻¹.
     pub fn inverse_lower(&self) -> SquareMatrix {
-        let mut inverse = SquareMatrix::identity(self.lower.size);
-        forward(&self.lower, &mut inverse.values, self.lower.size);
-        inverse
+        inverse_of_lower(&self.lower)
     }
 
     /// S⁻¹, exactly symmetric.

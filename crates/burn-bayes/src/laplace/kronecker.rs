@@ -11,10 +11,9 @@
 use burn::tensor::{Device, Tensor};
 use burn_bayes_graph::{ExampleGradients, Layout};
 
-use super::structure::{Factored, check_limit, from_eigenpairs};
+use super::structure::{Factored, add_products, check_limit, from_eigenpairs};
 use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
-use crate::kernels::composed::to_host;
 
 /// The two factors, summed over examples.
 #[derive(Debug)]
@@ -71,10 +70,10 @@ impl Kronecker {
         if !is_last {
             return Err(not_last_layer("the outputs are not those of the layer"));
         }
-        add(&mut self.inputs, inputs.squeeze_dim(2));
+        add_products(&mut self.inputs, inputs.squeeze_dim(2));
         roots
             .iter()
-            .for_each(|root| add(&mut self.outputs, root.clone()));
+            .for_each(|root| add_products(&mut self.outputs, root.clone()));
         self.examples += examples;
         Ok(())
     }
@@ -110,13 +109,6 @@ impl Kronecker {
         }
         Ok(from_eigenpairs(pairs.into_iter(), len, device))
     }
-}
-
-/// sum += RᵀR.
-fn add(sum: &mut [f64], rows: Tensor<2>) {
-    let products = to_host(rows.clone().transpose().matmul(rows));
-    let entries = sum.iter_mut().zip(products);
-    entries.for_each(|(sum, product)| *sum += product);
 }
 
 fn not_last_layer(problem: &str) -> Error {

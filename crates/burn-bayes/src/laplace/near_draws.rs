@@ -22,7 +22,6 @@ use crate::error::Result;
 use crate::kernels::composed::to_host;
 use crate::noise::Noise;
 use crate::posterior::Posterior;
-use crate::prior::PriorPrecisions;
 use crate::train::ExampleLoss;
 
 /// The largest loss of draws, as a multiple of that of the quadratic approximation.
@@ -152,9 +151,7 @@ impl LaplaceFit {
                 false => FACTOR,
             };
             raised *= factor;
-            let segments = self.prior.segments().iter();
-            let segments = segments.map(|&(len, precision)| (len, factor * precision));
-            self.prior = PriorPrecisions::from_segments(segments.collect());
+            self.prior = self.prior.times(factor);
         }
         log::warn!(
             "no prior precision makes the loss at draws of the Laplace approximation near that at the trained weights; \

@@ -195,10 +195,7 @@ impl Full {
 
 impl RowSum for Full {
     fn add(&mut self, rows: &ExampleGradients) -> Result<()> {
-        let rows = rows.materialise();
-        let products = to_host(rows.clone().transpose().matmul(rows));
-        let entries = self.sum.iter_mut().zip(products);
-        entries.for_each(|(sum, product)| *sum += product);
+        add_products(&mut self.sum, rows.materialise());
         Ok(())
     }
 
@@ -209,6 +206,13 @@ impl RowSum for Full {
         let pairs = pairs.map(|(k, &value)| (value, sum.vectors().row(k).to_vec()));
         Ok(from_eigenpairs(pairs, self.len, &self.device))
     }
+}
+
+/// sum += RᵀR.
+pub(super) fn add_products(sum: &mut [f64], rows: Tensor<2>) {
+    let products = to_host(rows.clone().transpose().matmul(rows));
+    let entries = sum.iter_mut().zip(products);
+    entries.for_each(|(sum, product)| *sum += product);
 }
 
 /// Fails if a D×D matrix would be too large.

@@ -107,7 +107,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     pub fn new(model: M, algorithm: A) -> Result<Self> {
         algorithm.setup().layout.check(&model)?;
         let device = module_device(&model);
-        let model = model.train_if_plain();
+        let model = train_if_plain(model);
         let identity = Identity::of(algorithm.setup(), &model);
         let flags = training_flags(&model);
         let model = match algorithm.perturbs_weights() {
@@ -634,18 +634,14 @@ pub(crate) fn is_everything<M: Module>(model: &M, layout: &Layout) -> bool {
 }
 
 /// Brings a model on a device without autodiff into training mode.
-trait TrainIfPlain: Module {
-    fn train_if_plain(self) -> Self {
-        struct IsTrained(bool);
-        impl ModuleVisitor for IsTrained {
-            fn visit_float<const R: usize>(&mut self, param: &Param<burn::tensor::Tensor<R>>) {
-                self.0 |= param.is_autodiff();
-            }
+fn train_if_plain<M: Module>(model: M) -> M {
+    struct IsTrained(bool);
+    impl ModuleVisitor for IsTrained {
+        fn visit_float<const R: usize>(&mut self, param: &Param<burn::tensor::Tensor<R>>) {
+            self.0 |= param.is_autodiff();
         }
-        let mut trained = IsTrained(false);
-        self.visit(&mut trained);
-        if trained.0 { self } else { self.train() }
     }
+    let mut trained = IsTrained(false);
+    model.visit(&mut trained);
+    if trained.0 { model } else { model.train() }
 }
-
-impl<M: Module> TrainIfPlain for M {}
