@@ -46,13 +46,12 @@ mod vifa;
 mod von;
 
 pub use crate::kernels::FactorUnits;
+pub use algorithm::{Algorithm, FromExamples, FromGradients, FromIterates, Iterates, Stage};
 #[doc(hidden)]
-pub use algorithm::FromCurvature;
-pub use algorithm::{
-    Algorithm, FromExamples, FromGradients, FromIterates, FunctionPriorUse, Iterates, Stage,
-};
+pub use algorithm::{FromCurvature, FunctionPriorUse};
 pub use average::{Averaging, Iterate};
 pub(crate) use draw_statistics::DrawStatistics;
+#[doc(hidden)]
 pub use function_terms::{DivergenceGradient, FunctionTerms};
 #[doc(hidden)]
 pub use iterate_schedule::IterateSchedule;

@@ -47,6 +47,7 @@ pub use example_loss::ExampleLoss;
 pub use gather::Gather;
 pub use parts::VifaPart;
 pub use post_hoc::PostHoc;
+#[doc(hidden)]
 pub use prior_terms::PriorTerms;
 pub(crate) use scale_free::scale_free;
 pub use staging::{RateSchedule, StagedLearningRate};
