@@ -7,7 +7,7 @@
 //! | predictions | the NLL of the average, and that of a constant prediction: for classes the entropy of these rows, for [`Fit`](crate::Fit) mean and variance of the training targets | the first is larger, by 2 s/√n or with a mean [surprise](crate::likelihood::MixDraws::surprises) above 100 |
 //! | predictions of [`Fit`](crate::Fit) | the NLL of the average, and that of the network of the best epoch | the first is larger, by 3 s/√n and .005 nats (`verdict/earlier_epoch.rs`) |
 //! | draws | N (E_q L − L*), with the loss L per training row and the least loss L* | more than ½ N (L₀ − L*), or than D, by three standard errors; a problem where no validation rows show that the average is fine |
-//! | posterior | [`KlGap::nats`] with two standard errors added | more than [`CONVERGED`] nats per weight |
+//! | posterior | [`KlGap::nats`] with two standard errors added | more than [`KlGap::CONVERGED`] nats per weight |
 //! | samples | R̂ of the predictions of their chains | a median above 1.2; above 1000 the predictions are of no use |
 //! | inputs and targets of [`Fit`](crate::Fit), a problem if there is another or the predictions are not surely better than a constant, and else a remark | their means and deviations | far from 0 and 1 (`verdict/far_scale.rs`) |
 //!
@@ -35,7 +35,7 @@ use burn_bayes_eval::Bounded;
 pub(crate) use self::earlier_epoch::EarlierEpoch;
 pub(crate) use self::far_scale::FarScale;
 use self::kl_gap::CERTAIN;
-pub use self::kl_gap::{CONVERGED, Convergence, KlGap};
+pub use self::kl_gap::{Convergence, KlGap};
 use crate::kernels::composed::to_host;
 use crate::likelihood::MixDraws;
 use crate::sampling::Agreement;

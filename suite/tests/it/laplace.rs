@@ -12,7 +12,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::losses;
 use burn_bayes::laplace::{
-    FULL_LIMIT, Laplace, LaplaceFit, Linearized, ModelOutputs, PriorChoice, PriorSharing, Structure,
+    Laplace, LaplaceFit, Linearized, ModelOutputs, PriorChoice, PriorSharing, Structure,
 };
 use burn_bayes::likelihood::Likelihood;
 use burn_bayes::posterior::{DenseGaussian, linear_regression_posterior};
@@ -748,7 +748,7 @@ fn what_cannot_be_fitted_is_refused() {
         .gauss_newton(&net, [batch(&GAUSSIAN, 1, 0, 2)])
         .unwrap_err();
     assert!(error.to_string().starts_with("noise_precision"), "{error}");
-    let large = Net::new(Some(FULL_LIMIT / 3), 1, GAUSSIAN);
+    let large = Net::new(Some(Laplace::FULL_LIMIT / 3), 1, GAUSSIAN);
     let error = laplace(Structure::Full)
         .gauss_newton(&large, batches(&large))
         .unwrap_err();

@@ -4,7 +4,7 @@ use burn::module::{Module, ParamGroup, ParamId};
 use burn::nn::LinearConfig;
 use burn::tensor::{Device, Tensor};
 use burn_bayes::graph::Layout;
-use burn_bayes::posterior::{DENSE_LIMIT, DenseGaussian, FormKind, Mixture};
+use burn_bayes::posterior::{DenseGaussian, FormKind, Mixture};
 use burn_bayes::{FactorPosterior, Noise, Posterior, Prior};
 use proptest::prelude::*;
 
@@ -444,7 +444,7 @@ fn a_dense_copy_of_a_large_posterior_is_refused() {
     let ones = |len| vector(&vec![1.0; len]);
     let posterior =
         |len| FactorPosterior::covariance(flat_layout(len), ones(len), None, ones(len)).unwrap();
-    let error = posterior(DENSE_LIMIT + 1).to_dense().unwrap_err();
+    let error = posterior(DenseGaussian::LIMIT + 1).to_dense().unwrap_err();
     assert!(error.is_config(), "{error}");
     let message = error.to_string();
     assert!(

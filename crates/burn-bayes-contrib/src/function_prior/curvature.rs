@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use burn::module::Module;
+use burn::module::{Module, ParamGroup};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn_bayes::algebra::SquareMatrix;
 use burn_bayes::graph::{ExampleBatch, Layout};
 use burn_bayes::kernels::{from_host, to_host};
-use burn_bayes::laplace::{ModelOutputs, OutputGradients, examples, without_autodiff};
+use burn_bayes::laplace::{Laplace, ModelOutputs, OutputGradients, examples, without_autodiff};
 use burn_bayes::prior::Prior;
 use burn_bayes::{Error, Noise, Result};
 
@@ -157,6 +157,24 @@ where
             }
         }
         Ok(())
+    }
+}
+
+/// The layout of a group; fails, naming `field`, if a precision of its weights would be too large.
+pub(super) fn dense_layout<M: Module>(
+    field: &str,
+    model: &M,
+    group: &ParamGroup,
+) -> Result<Arc<Layout>> {
+    const LIMIT: usize = Laplace::FULL_LIMIT;
+    let layout = Layout::new(model, group)?;
+    match layout.len() {
+        len if len > LIMIT => {
+            let problem =
+                format!("has {len} weights, but the limit of a dense precision is {LIMIT}");
+            Err(Error::config(field, problem))
+        }
+        _ => Ok(Arc::new(layout)),
     }
 }
 

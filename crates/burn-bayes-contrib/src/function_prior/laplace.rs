@@ -15,21 +15,22 @@ use burn::tensor::{Tensor, TensorData};
 use burn_bayes::algebra::SymmetricEigen;
 use burn_bayes::graph::{ExampleBatch, Layout};
 use burn_bayes::kernels::from_host;
-use burn_bayes::laplace::{FULL_LIMIT, ModelOutputs};
+use burn_bayes::laplace::ModelOutputs;
 use burn_bayes::posterior::FactorPosterior;
 use burn_bayes::prior::Prior;
 use burn_bayes::{Error, Result};
 
 use super::FunctionPrior;
-use super::curvature::CurvatureRows;
+use super::curvature::{CurvatureRows, dense_layout};
 
 /// The diagonal of the covariance besides the factors, as a share of the variances: that of rounding.
 const REST: f64 = 1e-10;
 
 impl FunctionPrior {
     /// The Laplace approximation at the weights of a model that was trained with this prior and a weak one over the
-    /// weights, for at most [`FULL_LIMIT`] of them. Predict with [`Linearized`](burn_bayes::laplace::Linearized): draws of a
-    /// network's own weights from it are far from the linear model.
+    /// weights, for at most [`Laplace::FULL_LIMIT`](burn_bayes::laplace::Laplace::FULL_LIMIT) of them. Predict with
+    /// [`Linearized`](burn_bayes::laplace::Linearized): draws of a network's own weights from it are far from the linear
+    /// model.
     ///
     /// # Errors
     ///
@@ -44,13 +45,7 @@ impl FunctionPrior {
     where
         M: Module + ModelOutputs<Features = Tensor<2>, Input: ExampleBatch> + 'static,
     {
-        let layout = Arc::new(Layout::new(model, &ParamGroup::all())?);
-        let len = layout.len();
-        if len > FULL_LIMIT {
-            let problem =
-                format!("has {len} weights, but the limit of a dense precision is {FULL_LIMIT}");
-            return Err(Error::config("model", problem));
-        }
+        let layout = dense_layout("model", model, &ParamGroup::all())?;
         let rows = CurvatureRows::new(self, layout.clone(), model, train_len, batches)?;
         let precision = rows.precision(weights, |_, _, _| ())?;
         posterior(

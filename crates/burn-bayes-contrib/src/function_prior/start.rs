@@ -16,21 +16,20 @@
 //!   if the outputs and the likelihood are linear and Gaussian in these weights.
 
 use std::f64::consts::TAU;
-use std::sync::Arc;
 
 use burn::module::{Module, Param, ParamGroup};
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
 use burn_bayes::algebra::{Cholesky, dot};
 use burn_bayes::eval::Bounded;
-use burn_bayes::graph::{ExampleBatch, Layout};
+use burn_bayes::graph::ExampleBatch;
 use burn_bayes::kernels::{from_host, to_host};
-use burn_bayes::laplace::{FULL_LIMIT, ModelOutputs};
+use burn_bayes::laplace::ModelOutputs;
 use burn_bayes::prior::Prior;
 use burn_bayes::{Error, Noise, Result};
 
 use super::FunctionPrior;
-use super::curvature::CurvatureRows;
+use super::curvature::{CurvatureRows, dense_layout};
 use crate::functional::Points;
 
 /// The number of points, per unit, from which the places of units are chosen.
@@ -110,8 +109,8 @@ impl FunctionPrior {
         (0..points.width()).map(length).collect()
     }
 
-    /// The model after one Gauss–Newton step of the weights in `group`, at most [`FULL_LIMIT`]: the maximum of the
-    /// posterior given the other weights, if the outputs are linear in them and the likelihood is Gaussian, as for the
+    /// The model after one Gauss–Newton step of the weights in `group`, at most
+    /// [`Laplace::FULL_LIMIT`](burn_bayes::laplace::Laplace::FULL_LIMIT): the maximum of the posterior given the other weights, if the outputs are linear in them and the likelihood is Gaussian, as for the
     /// last layer of a regression network.
     ///
     /// # Errors
@@ -128,13 +127,8 @@ impl FunctionPrior {
     where
         M: Module + ModelOutputs<Features = Tensor<2>, Input: ExampleBatch> + 'static,
     {
-        let layout = Arc::new(Layout::new(&model, group)?);
+        let layout = dense_layout("group", &model, group)?;
         let len = layout.len();
-        if len > FULL_LIMIT {
-            let problem =
-                format!("has {len} weights, but the limit of a dense precision is {FULL_LIMIT}");
-            return Err(Error::config("group", problem));
-        }
         let rows = CurvatureRows::new(self, layout.clone(), &model, train_len, batches)?;
         let mut gradient = rows.loss_gradient()?;
         let precision = rows.precision(weights, |scale, rows, errors| {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use burn_bayes::diagnostics::{CONVERGED, Convergence, ConvergenceTest, KlGap};
+use burn_bayes::diagnostics::{Convergence, ConvergenceTest, KlGap};
 use serde::Serialize;
 
 use super::fitted::Fit;
@@ -24,7 +24,7 @@ const MORE_PAIRS: usize = 4;
 /// deviation in every direction. Deviations alone do not spoil predictions near the data.
 const UNUSABLE: f64 = 0.5;
 /// The estimated divergence from the true posterior, in nats per weight, up to which a fit is trusted: less than the
-/// KL gap of a [converged](CONVERGED) fit, because the estimate from draws is some per cent too small.
+/// KL gap of a [converged](KlGap::CONVERGED) fit, because the estimate from draws is some per cent too small.
 const CLOSE: f64 = 0.04;
 /// The change of the predicted probabilities by importance weights up to which a fit is trusted. The mean of a Laplace
 /// approximation is the mode, which shifts probabilities at a small divergence.
@@ -89,7 +89,7 @@ impl Diagnosis {
     fn converged_parts(&self) -> [bool; 2] {
         let is_mean_worse = self.decrement > self.covariance_gain;
         let has_converged = |gain: f64, is_worse: bool| {
-            self.is_converged() || !(is_worse || per_weight(gain, self.weights) > CONVERGED)
+            self.is_converged() || !(is_worse || per_weight(gain, self.weights) > KlGap::CONVERGED)
         };
         [
             has_converged(self.decrement, is_mean_worse),

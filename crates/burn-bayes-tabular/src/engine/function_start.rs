@@ -5,7 +5,7 @@
 
 use burn::module::ParamGroup;
 use burn_bayes::Noise;
-use burn_bayes::laplace::FULL_LIMIT;
+use burn_bayes::laplace::Laplace;
 
 use super::prior::{layer_group, prior};
 use super::training::Training;
@@ -33,7 +33,10 @@ impl Training<'_> {
             }
             _ => network,
         };
-        if hidden.last().is_some_and(|&units| units >= FULL_LIMIT) {
+        if hidden
+            .last()
+            .is_some_and(|&units| units >= Laplace::FULL_LIMIT)
+        {
             return Ok(network);
         }
         let group: ParamGroup = layer_group(hidden.len());

@@ -15,6 +15,5 @@ pub use convergence::ConvergenceTest;
 pub use importance::ImportanceTest;
 
 pub use crate::verdict::{
-    CONVERGED, Convergence, KlGap, LossAtDraws, PairedDifference, Reference, ValidationComparison,
-    Verdict,
+    Convergence, KlGap, LossAtDraws, PairedDifference, Reference, ValidationComparison, Verdict,
 };

@@ -33,12 +33,12 @@ pub enum Structure {
         /// L, the number of directions.
         rank: usize,
     },
-    /// All of G, for at most [`FULL_LIMIT`](super::FULL_LIMIT) weights, such as those of a last layer that `group`
+    /// All of G, for at most [`Laplace::FULL_LIMIT`] weights, such as those of a last layer that `group`
     /// selects.
     Full,
     /// The Kronecker product of the second moments of the last layer's inputs and of the curvature of the
     /// outputs. `group` must select the weight and the bias of that layer, with at most
-    /// [`FULL_LIMIT`](super::FULL_LIMIT) weights.
+    /// [`Laplace::FULL_LIMIT`] weights.
     KroneckerLastLayer,
 }
 
@@ -115,6 +115,9 @@ where
 }
 
 impl Laplace {
+    /// The largest number of weights of [`Structure::Full`] and [`Structure::KroneckerLastLayer`].
+    pub const FULL_LIMIT: usize = 2000;
+
     /// The same with this prior, which should be that of the training.
     #[must_use]
     pub fn with_prior(self, prior: Prior) -> Self {

@@ -45,6 +45,3 @@ pub use linearized::{Linearized, LinearizedOutputs};
 pub use outputs::ModelOutputs;
 #[doc(hidden)]
 pub use outputs::{OutputGradients, examples, not_finite, without_autodiff};
-
-/// The largest number of weights of [`Structure::Full`] and [`Structure::KroneckerLastLayer`].
-pub const FULL_LIMIT: usize = 2000;

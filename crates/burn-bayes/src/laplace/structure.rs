@@ -14,7 +14,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn_bayes_eval::Bounded;
 use burn_bayes_graph::ExampleGradients;
 
-use super::FULL_LIMIT;
+use super::Laplace;
 use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
 use crate::kernels::composed::{from_host, to_host};
@@ -217,11 +217,12 @@ pub(super) fn add_products(sum: &mut [f64], rows: Tensor<2>) {
 
 /// Fails if a D×D matrix would be too large.
 pub(super) fn check_limit(len: usize) -> Result<()> {
-    if len <= FULL_LIMIT {
+    const LIMIT: usize = Laplace::FULL_LIMIT;
+    if len <= LIMIT {
         return Ok(());
     }
     let problem = format!(
-        "needs a matrix of {len}² numbers; the limit is {FULL_LIMIT} weights; select fewer with `group`, such as \
+        "needs a matrix of {len}² numbers; the limit is {LIMIT} weights; select fewer with `group`, such as \
          the last layer, or use `LowRank`"
     );
     Err(Error::config("structure", problem))

@@ -55,6 +55,9 @@ pub struct DenseGaussian {
 }
 
 impl DenseGaussian {
+    /// The largest number of weights of which [`FactorPosterior::to_dense`](super::FactorPosterior::to_dense) makes one.
+    pub const LIMIT: usize = 4096;
+
     /// N(`mean`, `covariance`), the covariance row by row.
     ///
     /// Both must be finite, the covariance symmetric up to rounding and positive

@@ -19,9 +19,6 @@ use crate::kernels::composed::{from_host, to_host};
 use crate::noise::Noise;
 use crate::prior::{PriorPrecisions, selects};
 
-/// The largest number of weights for which [`FactorPosterior::to_dense`] builds a dense covariance.
-pub const DENSE_LIMIT: usize = 4096;
-
 /// A low-rank-plus-diagonal Gaussian over the weights of a model.
 ///
 /// It is in **covariance form**, N(c, FᵀF + diag ψ), or in **precision form**,
@@ -372,14 +369,15 @@ impl FactorPosterior {
             .collect())
     }
 
-    /// A dense copy in double precision; an error above [`DENSE_LIMIT`] weights.
+    /// A dense copy in double precision; an error above [`DenseGaussian::LIMIT`] weights.
     pub fn to_dense(&self) -> Result<DenseGaussian> {
-        if self.len() > DENSE_LIMIT {
+        const LIMIT: usize = DenseGaussian::LIMIT;
+        if self.len() > LIMIT {
             return Err(Error::config(
                 "to_dense",
                 format!(
                     "a dense covariance of {0} weights would hold {0}² numbers; the limit is \
-                     {DENSE_LIMIT} weights; `variance` and `covariance_product` need no dense copy",
+                     {LIMIT} weights; `variance` and `covariance_product` need no dense copy",
                     self.len()
                 ),
             ));

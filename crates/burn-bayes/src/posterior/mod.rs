@@ -34,7 +34,7 @@ pub use self::dense::DenseGaussian;
 #[doc(hidden)]
 pub use self::dense::linear_regression_posterior;
 pub use self::divergence::GaussianDistance;
-pub use self::factor::{DENSE_LIMIT, FactorPosterior, FormKind};
+pub use self::factor::{FactorPosterior, FormKind};
 pub(crate) use self::form::CovarianceTerms;
 pub use self::mixture::Mixture;
 pub use self::model_state::ModelState;

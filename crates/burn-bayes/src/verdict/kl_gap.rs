@@ -17,18 +17,13 @@ pub struct KlGap {
     pub undetermined: usize,
 }
 
-/// The largest KL gap of a converged fit, in nats per weight.
-///
-/// Variances that are all too large by a factor of 1.5 cost about as much.
-pub const CONVERGED: f64 = 0.05;
-
 /// Standard errors that a verdict adds to an estimate.
 pub(crate) const CERTAIN: f64 = 2.0;
 
 /// Whether a fit has converged, by its [`KlGap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Convergence {
-    /// The gap is at most [`CONVERGED`] nats per weight, with two standard errors added.
+    /// The gap is at most [`KlGap::CONVERGED`] nats per weight, with two standard errors added.
     Converged,
     /// The gap is above that, with two standard errors subtracted.
     NotConverged,
@@ -37,6 +32,11 @@ pub enum Convergence {
 }
 
 impl KlGap {
+    /// The largest KL gap of a converged fit, in nats per weight.
+    ///
+    /// Variances that are all too large by a factor of 1.5 cost about as much.
+    pub const CONVERGED: f64 = 0.05;
+
     /// What a better mean and a better covariance would gain together, in nats: an estimate of KL(q‖p) for this fit q and the true
     /// posterior p, minus its least value in the family.
     pub fn nats(&self) -> f64 {
@@ -100,7 +100,7 @@ impl KlGap {
 impl Convergence {
     /// The convergence of a fit of this number of weights, from its KL gap in nats and the standard error.
     pub fn of(gap: f64, standard_error: f64, weights: usize) -> Self {
-        let limit = CONVERGED * weights as f64;
+        let limit = KlGap::CONVERGED * weights as f64;
         // If deviations are lost in rounding, the error is infinite, and the gap is at least that.
         let certain = match standard_error == f64::INFINITY {
             true => 0.0,
@@ -130,7 +130,7 @@ mod tests {
             standard_error,
             undetermined: 0,
         };
-        let limit = CONVERGED * 100.0;
+        let limit = KlGap::CONVERGED * 100.0;
         assert_eq!(
             gap(0.0, 14_295.0).convergence(100),
             Convergence::Undetermined

@@ -2,7 +2,7 @@
 
 use burn_bayes::algebra::{SquareMatrix, SymmetricEigen};
 use burn_bayes::eval::Bounded;
-use burn_bayes::posterior::{DENSE_LIMIT, DenseGaussian};
+use burn_bayes::posterior::DenseGaussian;
 use burn_bayes::{Error, Result};
 
 /// The smallest ψ, as a fraction of the variance of its number.
@@ -34,7 +34,7 @@ impl FactorEstimate {
         }
     }
 
-    /// The same with its D×D covariance, for at most [`DENSE_LIMIT`] numbers.
+    /// The same with its D×D covariance, for at most [`DenseGaussian::LIMIT`] numbers.
     pub fn to_dense(&self) -> Result<DenseGaussian> {
         let len = checked(self.mean.len())?;
         let covariance = SquareMatrix::from_fn(len, |i, j| self.covariance(i, j));
@@ -49,7 +49,7 @@ impl FactorEstimate {
     ///
     /// # Errors
     ///
-    /// A rank of 0 or from D on, more than [`DENSE_LIMIT`] numbers in a vector, or fewer than two vectors.
+    /// A rank of 0 or from D on, more than [`DenseGaussian::LIMIT`] numbers in a vector, or fewer than two vectors.
     pub fn maximum_likelihood(
         vectors: &[f32],
         len: usize,
@@ -171,8 +171,9 @@ impl FactorEstimate {
 }
 
 fn checked(len: usize) -> Result<usize> {
-    if len > DENSE_LIMIT {
-        let problem = format!("a dense matrix of {len} rows; at most {DENSE_LIMIT} are supported");
+    const LIMIT: usize = DenseGaussian::LIMIT;
+    if len > LIMIT {
+        let problem = format!("a dense matrix of {len} rows; at most {LIMIT} are supported");
         return Err(Error::layout(problem));
     }
     Ok(len)
