@@ -11,7 +11,7 @@
 //! [`MixtureNllMetric`](crate::metric::MixtureNllMetric) takes β and reports the negative
 //! log-likelihood of the mixture.
 
-use burn::tensor::{ExecutionError, Int, Tensor};
+use burn::tensor::{Int, Tensor};
 use burn::train::metric::{
     AccuracyInput, Adaptor, ConfusionStatsInput, LossInput, PerplexityInput, TopKAccuracyInput,
 };
@@ -159,18 +159,7 @@ impl ClassificationMixture {
     }
 }
 
-impl ItemLazy for ClassificationMixture {
-    fn sync(self) -> Result<Self, ExecutionError> {
-        self.loss.device().flush()?;
-        Ok(Self {
-            loss: self.loss.without_autodiff(),
-            output: self.output.without_autodiff(),
-            targets: self.targets.without_autodiff(),
-            draw_probabilities: self.draw_probabilities.without_autodiff(),
-            draws: self.draws.without_autodiff(),
-        })
-    }
-}
+synced!(ClassificationMixture: loss, output, targets, draw_probabilities, draws);
 
 impl ClassificationMixture {
     /// The average as Burn's own output, which its metrics adapt.
@@ -322,19 +311,7 @@ impl RegressionMixture {
     }
 }
 
-impl ItemLazy for RegressionMixture {
-    fn sync(self) -> Result<Self, ExecutionError> {
-        self.loss.device().flush()?;
-        Ok(Self {
-            loss: self.loss.without_autodiff(),
-            output: self.output.without_autodiff(),
-            targets: self.targets.without_autodiff(),
-            draw_outputs: self.draw_outputs.without_autodiff(),
-            losses: self.losses.without_autodiff(),
-            draws: self.draws.without_autodiff(),
-        })
-    }
-}
+synced!(RegressionMixture: loss, output, targets, draw_outputs, losses, draws);
 
 impl RegressionMixture {
     fn averaged(&self) -> RegressionOutput {

@@ -1,5 +1,20 @@
 //! Likelihoods, their losses, and predictions averaged over draws.
 
+/// Outputs whose fields are detached from autodiff, but for those after the semicolon, which are kept as they are.
+macro_rules! synced {
+    ($output:ty: $($detached:ident),+ $(; $($kept:ident),+)?) => {
+        impl burn::train::ItemLazy for $output {
+            fn sync(self) -> Result<Self, burn::tensor::ExecutionError> {
+                self.loss.device().flush()?;
+                Ok(Self {
+                    $($detached: self.$detached.without_autodiff(),)+
+                    $($($kept: self.$kept,)+)?
+                })
+            }
+        }
+    };
+}
+
 mod classification_draws;
 mod family;
 mod loss;

@@ -70,17 +70,7 @@ impl LikelihoodOutput {
     }
 }
 
-impl ItemLazy for LikelihoodOutput {
-    fn sync(self) -> Result<Self, ExecutionError> {
-        self.loss.device().flush()?;
-        Ok(Self {
-            loss: self.loss.without_autodiff(),
-            outputs: self.outputs.without_autodiff(),
-            targets: self.targets.without_autodiff(),
-            likelihood: self.likelihood,
-        })
-    }
-}
+synced!(LikelihoodOutput: loss, outputs, targets; likelihood);
 
 impl Adaptor<LossInput> for LikelihoodOutput {
     fn adapt(&self) -> LossInput {
