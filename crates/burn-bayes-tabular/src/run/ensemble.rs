@@ -153,7 +153,7 @@ impl EnsembleFit {
             None => self.ensemble(RunFolder::member)?,
             Some(_) => self.ensemble(RunFolder::scored_member)?,
         };
-        let scored_verdicts = scored.verdicts()?;
+        let member_verdicts = scored.verdicts()?;
         let kept = self.ensemble(RunFolder::member)?;
         let divergence = scored.divergence()?.or(kept.divergence()?);
         let noise_precisions = kept.noise_precisions()?;
@@ -166,7 +166,10 @@ impl EnsembleFit {
             |features| model.predict(features, config.fit.draws),
             None,
             &mut plain_models,
-            Assessment::of_members(scored_verdicts),
+            Assessment {
+                member_verdicts,
+                ..Assessment::default()
+            },
         )?;
         let train = match &self.fits.all_rows {
             None => &rows.train,

@@ -79,14 +79,16 @@ pub(super) fn validate(
     let baselines = plain_models.beside(predictions, rows.features(), &targets, units)?;
     let validation = Validation {
         scores: Scores::of_positive(predictions, &targets, intervals, positive)?,
-        assessment: assessment
-            .with_baselines(baselines, diverged.is_some())
-            .with_calibration(CalibrationTest::of(predictions, &targets, inputs)?)
-            .with_mutual_information(
-                (predictions.draws() > 1)
-                    .then(|| mutual_information(predictions))
-                    .transpose()?,
-            ),
+        assessment: Assessment {
+            baselines,
+            has_diverged: diverged.is_some(),
+            calibration: CalibrationTest::of(predictions, &targets, inputs)?,
+            mutual_information: (predictions.draws() > 1)
+                .then(|| mutual_information(predictions))
+                .transpose()?,
+            ..assessment
+        }
+        .judged(),
         recalibration: cross_fitted
             .as_ref()
             .map(|cross_fitted| cross_fitted.scores),
