@@ -129,11 +129,7 @@ impl CrossFitted {
         let parts = folds(targets, units, settings.seed)?.into_iter().map(part);
         let cross_fitted = Predictions::of_parts(parts.collect::<Result<_>>()?);
         let after = row_costs(&cross_fitted, targets)?;
-        let differences = after
-            .iter()
-            .zip(&before)
-            .map(|(after, before)| after - before);
-        let difference = Summary::of_rows(&differences.collect::<Vec<_>>(), units);
+        let difference = Summary::of_differences(&after, &before, units);
         let mean = |costs: &[f64]| Summary::of(costs).map_or(f64::NAN, |summary| summary.mean);
         Ok(Self {
             predictions: cross_fitted,
