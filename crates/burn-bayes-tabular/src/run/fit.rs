@@ -8,9 +8,10 @@ use burn_bayes_data::{Dataset, OneOrSeveral};
 use serde::Serialize;
 
 use super::best_epoch::{BestEpoch, StopAfter};
+use super::model_file::ModelFile;
 use super::recalibration;
 use super::validation::{Validation, report_failure, validate};
-use super::{EpochMetrics, MetricsFile, RowRecord, RunFolder, WatchedRows};
+use super::{EpochMetrics, MetricsFile, RunFolder, WatchedRows};
 use crate::assessment::Assessment;
 use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel, Unobserved};
 use crate::error::{Result, TabularError};
@@ -243,17 +244,18 @@ impl FolderFit {
         self.rows.preprocessor.save(folder.preprocessor_file())?;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
         let diverged = diverged.or(unscored);
-        let recalibration = scores
-            .as_ref()
-            .and_then(Validation::recalibration_of_new_rows);
-        folder.finish(
-            config,
-            model,
-            RowRecord::of(&self.rows),
-            diverged.clone(),
-            &plain_models,
-            recalibration,
-        )?;
+        let noise_precisions = model.noise_precisions().to_vec();
+        let file = ModelFile {
+            kernel: model.kernel.clone(),
+            ..ModelFile::of(
+                &self.rows,
+                scores.as_ref(),
+                diverged.clone(),
+                noise_precisions,
+                &plain_models,
+            )
+        };
+        folder.finish(config, &plain_models, &folder.model_files(model), file)?;
         let agreement = trained.model.agreement;
         if !agreement.is_some_and(|agreement| agreement.can_go_on) {
             folder.remove_checkpoint()?;

@@ -404,7 +404,7 @@ mod tests {
 
         // The run has the map of the scores to the last bit, and predicts with it.
         let run = Run::load(&RunFolder::open(&place.path().join("whole")).unwrap(), None).unwrap();
-        let map = run.recalibration.unwrap();
+        let map = run.file.recalibration.unwrap();
         let scores = finished
             .scores
             .and_then(|scores| scores.recalibration)

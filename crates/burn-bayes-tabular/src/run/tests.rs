@@ -1,6 +1,7 @@
 //! Randomly damaged run files, settings, ranges and result caches: each is read, or refused with an
 //! error that names it, without a panic and with memory bounded by its size.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -278,15 +279,9 @@ fn a_run_of_a_device_that_was_not_built_in_predicts_on_another() {
     let mut run = Run::load(&folder, None).unwrap();
     let plain_models = run.plain_models(&folder, None).unwrap();
     run.config.fit.device = DeviceName::Cuda(1);
+    let files = folder.model_files(single(&run));
     folder
-        .finish(
-            &run.config,
-            single(&run),
-            RowRecord::default(),
-            None,
-            &plain_models,
-            None,
-        )
+        .finish(&run.config, &plain_models, &files, run.file)
         .unwrap();
     let message = Run::load(&folder, None).unwrap_err().to_string();
     for word in ["config.toml", "--features cuda", "--device"] {
@@ -527,15 +522,9 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     let point = TrainedModel::new(single(&run).network(), None, target, vec![1.0], 0).unwrap();
     let plain_models = run.plain_models(&folder, None).unwrap();
     folder.save_model(&point).unwrap();
+    let files = folder.model_files(&point);
     folder
-        .finish(
-            &run.config,
-            &point,
-            RowRecord::default(),
-            None,
-            &plain_models,
-            None,
-        )
+        .finish(&run.config, &plain_models, &files, run.file)
         .unwrap();
     assert!(
         Run::load(&folder, None)
