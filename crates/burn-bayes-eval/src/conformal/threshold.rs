@@ -39,8 +39,7 @@ use crate::order::weighted_quantile;
 
 /// The threshold q̂ that new rows' scores must not exceed.
 ///
-/// [`ConformalLac`](crate::ConformalLac), [`ConformalAps`](crate::ConformalAps),
-/// [`ConformalCross`](crate::ConformalCross) and their relatives compute their own scores;
+/// [`ConformalSets`](crate::ConformalSets), [`ConformalCross`](crate::ConformalCross) and their relatives compute their own scores;
 /// this function is for custom scores.
 ///
 /// ```

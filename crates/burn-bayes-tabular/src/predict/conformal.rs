@@ -687,7 +687,7 @@ mod tests {
         std::fs::write(&path, "row,p_a,p_b,target\n1,0.9,0.1,a\n2,0.2,0.8,b\n").unwrap();
         let classes = Target::Classes(["a", "b"].map(String::from).to_vec());
         let found = calibrated(&path, &classes, "y", &request(0.6)).unwrap();
-        let Rules::Together(Rule::Lac(rule)) = found.rules else {
+        let Rules::Together(Rule::Sets(rule)) = found.rules else {
             panic!("sets");
         };
         assert!((rule.threshold() - 0.2).abs() < 1e-15);
