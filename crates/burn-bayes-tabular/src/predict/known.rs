@@ -15,7 +15,7 @@ use super::table::DEVIATIONS;
 use super::{MEAN, Predictions, TARGET, column_name, mismatched, probability_column};
 use crate::error::Result;
 use crate::order::selected;
-use crate::rows::{Target, Units, columns_of};
+use crate::rows::{Target, Units};
 
 /// The penalty of RAPS: on every class beyond the most probable one.
 const PENALTY: RankPenalty = RankPenalty {
@@ -42,12 +42,9 @@ impl Known {
     /// # Errors
     /// If they do not match.
     pub(crate) fn of_targets(predictions: &Predictions, targets: &Targets) -> Result<Vec<Self>> {
-        let pairs = predictions
-            .of_targets()
-            .into_iter()
-            .zip(columns_of(targets));
+        let pairs = predictions.beside(targets);
         pairs
-            .map(|((_, predictions), targets)| Self::of(predictions, targets))
+            .map(|(_, predictions, targets)| Self::of(predictions, targets))
             .collect()
     }
 

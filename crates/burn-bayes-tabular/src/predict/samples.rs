@@ -38,16 +38,8 @@ impl SampleTable {
     /// # Errors
     /// If classes are predicted, or a prediction is not finite.
     pub(crate) fn of(predictions: &Predictions, rows: &[usize], seed: u64) -> Result<Self> {
-        let targets = match predictions {
-            Predictions::Several(targets) => {
-                let targets = targets.iter();
-                let targets = targets.map(|one| (Some(one.name.clone()), &one.predictions));
-                targets.collect::<Vec<_>>()
-            }
-            single => vec![(None, single)],
-        };
         let mut lines = Vec::new();
-        for (place, (target, predictions)) in (0..).zip(targets) {
+        for (place, (target, predictions)) in (0..).zip(predictions.of_targets()) {
             let noise = Noise::new(seed).fold(STREAM).fold(place);
             let samples = match predictions {
                 Predictions::Reals(all) => of_numbers(all, rows, noise),
@@ -59,7 +51,7 @@ impl SampleTable {
             let of_rows = rows.iter().zip(samples);
             lines.extend(of_rows.map(|(&row, samples)| SampleLine {
                 row,
-                target: target.clone(),
+                target: target.map(String::from),
                 samples,
             }));
         }

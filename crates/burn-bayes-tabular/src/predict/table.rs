@@ -125,13 +125,8 @@ impl PredictionTable {
     /// # Errors
     /// If one is also a column of the predictions, or two targets have columns of the same name.
     pub(crate) fn check_kept(target: &Target, settings: &DataSettings) -> Result<()> {
-        let targets = match target {
-            Target::Several(targets) => {
-                targets.iter().map(|(name, _)| Some(name.clone())).collect()
-            }
-            _ => vec![None],
-        };
-        let targets = targets.into_iter().map(|name| (name, Vec::new()));
+        let targets = target.of_targets().into_iter();
+        let targets = targets.map(|(name, _)| (name.map(String::from), Vec::new()));
         let table = Self::new(&Predictions::none(target), &[])?.with_targets(targets.collect());
         let known: Vec<&String> = table.columns.iter().map(|(name, _)| name).collect();
         let mut places = known.iter().enumerate();

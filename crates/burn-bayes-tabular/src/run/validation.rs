@@ -16,7 +16,7 @@ use crate::files::write_whole;
 use crate::plain_models::PlainModels;
 use crate::predict::{PredictionTable, Predictions, Recalibration};
 use crate::report::{self, FurtherScores, PosteriorSummary, Report, ScoredRows, TrainingCurve};
-use crate::rows::{PreparedRows, Target, true_targets};
+use crate::rows::{PreparedRows, Target, columns_of, true_targets};
 use crate::scores::{CalibrationTest, Intervals, Scores, divergence, mutual_information};
 use crate::settings::Config;
 
@@ -241,13 +241,8 @@ fn words(targets: &Targets, target: &Target) -> Vec<(Option<String>, Vec<String>
         (Targets::Real(values), _) => values.iter().map(ToString::to_string).collect(),
         (Targets::Several(_), _) => Vec::new(),
     };
-    match (targets, target) {
-        (Targets::Several(columns), Target::Several(targets)) => {
-            let named = columns.iter().zip(targets);
-            named
-                .map(|(column, (name, target))| (Some(name.clone()), text(column, target)))
-                .collect()
-        }
-        _ => vec![(None, text(targets, target))],
-    }
+    let named = target.of_targets().into_iter().zip(columns_of(targets));
+    named
+        .map(|((name, target), column)| (name.map(String::from), text(column, target)))
+        .collect()
 }

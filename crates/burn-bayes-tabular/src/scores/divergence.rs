@@ -151,30 +151,22 @@ fn far_off(
     predictions: &Predictions,
     targets: &Targets,
 ) -> Result<Option<Divergence>> {
-    match (constant, predictions, targets) {
-        (Predictions::Reals(_), _, _) => {
+    let pairs = constant
+        .of_targets()
+        .into_iter()
+        .zip(predictions.beside(targets));
+    for ((_, constant), (_, predictions, targets)) in pairs {
+        if let Predictions::Reals(_) = constant {
             let moments = constant.moments()?.unwrap_or_default();
             let deviation = moments.deviations().first().copied();
             let deviation = deviation.unwrap_or(f64::INFINITY);
             let rmse = error(predictions, targets)?;
-            let is_far = rmse > DEVIATIONS * deviation;
-            Ok(is_far.then_some(Divergence::FarOff { rmse, deviation }))
-        }
-        (
-            Predictions::Several(constants),
-            Predictions::Several(found),
-            Targets::Several(columns),
-        ) => {
-            for ((constant, found), column) in constants.iter().zip(found).zip(columns) {
-                let far_off = far_off(&constant.predictions, &found.predictions, column)?;
-                if far_off.is_some() {
-                    return Ok(far_off);
-                }
+            if rmse > DEVIATIONS * deviation {
+                return Ok(Some(Divergence::FarOff { rmse, deviation }));
             }
-            Ok(None)
         }
-        _ => Ok(None),
     }
+    Ok(None)
 }
 
 /// Whether condition 2 holds for the mean difference of rows.
