@@ -301,25 +301,14 @@ impl Sheet {
         let written = match self.format {
             Format::Objects => table.write_objects(output),
             Format::Lines => table.write_lines(is_first, output),
-            Format::Csv => write_csv(output, |writer| {
-                if is_first {
-                    table.write_header(writer)?;
-                }
-                table.write_rows(writer)
-            }),
+            Format::Csv => table.write_csv(is_first, output),
         };
         written.map_err(at(&path))?;
         let (Some(output), Some(samples)) = (&mut self.samples, samples) else {
             return Ok(());
         };
         let path = output.path().to_path_buf();
-        let written = write_csv(output, |writer| {
-            if is_first {
-                samples.write_header(writer)?;
-            }
-            samples.write_rows(writer)
-        });
-        written.map_err(at(&path))
+        samples.write_csv(is_first, output).map_err(at(&path))
     }
 
     /// Writes a line of JSON.
@@ -337,15 +326,6 @@ impl Sheet {
         self.output.finish()?;
         self.samples.map_or(Ok(()), Output::finish)
     }
-}
-
-fn write_csv(
-    output: &mut Output,
-    write: impl FnOnce(&mut csv::Writer<&mut Output>) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(output);
-    write(&mut writer)?;
-    writer.flush()
 }
 
 /// Refuses an output file that is also an input, or the other output.

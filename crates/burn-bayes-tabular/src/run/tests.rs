@@ -139,10 +139,7 @@ impl Site {
         let features = run.preprocessor.features(&table, 0..table.rows())?;
         let predictions = run.predict(&features, 2)?;
         let table = PredictionTable::new(&predictions, &[0.05, 0.95])?;
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        table.write_header(&mut writer)?;
-        table.write_rows(&mut writer)?;
-        Ok(())
+        Ok(table.write_csv(true, &mut Vec::new())?)
     }
 }
 

@@ -100,12 +100,8 @@ pub(super) fn validate(
     let table = PredictionTable::new(predictions, &[])?
         .with_targets(words(&targets, target))
         .after(inputs.places.clone(), inputs.kept.clone())?;
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    table.write_header(&mut writer)?;
-    table.write_rows(&mut writer)?;
-    let bytes = writer
-        .into_inner()
-        .map_err(csv::IntoInnerError::into_error)?;
+    let mut bytes = Vec::new();
+    table.write_csv(true, &mut bytes)?;
     write_whole(&folder.validation_file(), &bytes)?;
 
     let report = RunReport {
