@@ -307,13 +307,7 @@ fn spoilt_validation_rows() {
     let path = folder.validation_file();
     let whole = std::fs::read(&path).unwrap();
     let run = Run::load(&folder, None).unwrap();
-    let request = ConformalRequest {
-        level: 0.5,
-        set_method: None,
-        by: None,
-        recent: None,
-        half_life: None,
-    };
+    let request = ConformalRequest::at(0.5);
     let abstention = Abstention::Class {
         score: Uncertainty::Entropy,
         classes: 2,
