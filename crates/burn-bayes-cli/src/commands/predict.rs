@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use burn_bayes_data::FarValues;
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::error::TabularError;
-use burn_bayes_tabular::files::{Output, at};
+use burn_bayes_tabular::files::{Output, at, is_same};
 use burn_bayes_tabular::new_rows::{BadRowsName, Decision, PredictionRequest, RowPredictor};
 use burn_bayes_tabular::predict::{PredictionTable, SampleTable};
 use burn_bayes_tabular::run::RunFolder;
@@ -330,9 +330,10 @@ impl Sheet {
 
 /// Refuses an output file that is also an input, or the other output.
 fn expect_others(arguments: &Arguments, folder: &RunFolder) -> Result<()> {
-    let is_same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
-        (Ok(found), Ok(known)) => found == known && one.is_file(),
-        _ => one == other,
+    let is_same = |one: &Path, other: &Path| match is_same(one, other) {
+        true => one.is_file(),
+        // A file that is not there yet has only its path.
+        false => one == other,
     };
     let files = folder.files();
     let outputs = [
