@@ -184,7 +184,7 @@ fn spoilt_runs() {
 fn answers(site: &Site) -> Result<(Vec<u8>, Vec<EpochMetrics>)> {
     let folder = RunFolder::open(&site.run())?;
     let run = Run::load(&folder, None)?;
-    let decides = run.preprocessor.classes().is_some();
+    let decides = run.preprocessor.targets()[0].classes().is_some();
     let request = PredictionRequest {
         target_risk: decides.then_some(0.95),
         confidence: 0.5,
