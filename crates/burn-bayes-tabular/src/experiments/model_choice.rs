@@ -16,7 +16,7 @@ use crate::error::{Result, TabularError};
 use crate::parallel;
 use crate::random::shuffled;
 use crate::rows::{SplitTable, Units};
-use crate::scores::Summary;
+use crate::scores::{Summary, mean};
 use crate::settings::{
     Config, DataSettings, FeatureScaleName, FitSettings, LikelihoodName, Method, NetworkShape,
     NoisePrecision, TargetScaleName, TaskName, UnseenName,
@@ -176,7 +176,6 @@ impl ModelChoice {
                 None => best,
             };
         }
-        let mean = |costs: &[f64]| Summary::of(costs).map_or(f64::NAN, |summary| summary.mean);
         let costs = scored.iter();
         best.map(|(chosen, _)| Self {
             chosen: *chosen,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::predict::{Predictions, Recalibration};
 use crate::rows::{PreparedRows, Target, Units};
-use crate::scores::{Summary, diverged_by, row_costs};
+use crate::scores::{Summary, diverged_by, mean, row_costs};
 use crate::settings::{FitSettings, RecalibrationName, refused};
 use crate::text::number;
 
@@ -130,7 +130,6 @@ impl CrossFitted {
         let cross_fitted = Predictions::of_parts(parts.collect::<Result<_>>()?);
         let after = row_costs(&cross_fitted, targets)?;
         let difference = Summary::of_differences(&after, &before, units);
-        let mean = |costs: &[f64]| Summary::of(costs).map_or(f64::NAN, |summary| summary.mean);
         Ok(Self {
             predictions: cross_fitted,
             scores: RecalibrationScores {
