@@ -1,8 +1,9 @@
 //! Progress on standard error: a progress bar on a terminal, otherwise lines.
 
-use std::cell::Cell;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::mem::replace;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,11 +12,14 @@ use burn_bayes_data::shell::command_of;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use burn_bayes_tabular::engine::EpochRecord;
+use burn_bayes_tabular::engine::{EpochRecord, Observer, TrainedModel};
 use burn_bayes_tabular::error::Result;
 use burn_bayes_tabular::report::{Summary, Table, number};
 use burn_bayes_tabular::scores::Baseline;
 use burn_bayes_tabular::scores::Scores;
+
+use crate::interruption;
+use crate::settings::with_options;
 
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
@@ -152,9 +156,9 @@ impl RowCounter {
 pub(crate) struct Console {
     bar: Option<Bar>,
     /// Parts of the training that lines have been printed of.
-    parts: Cell<usize>,
+    parts: usize,
     /// The last R̂.
-    r_hat: Cell<Option<f64>>,
+    r_hat: Option<f64>,
 }
 
 /// The number of lines per training without a bar.
@@ -165,13 +169,15 @@ impl Console {
     pub(crate) fn new() -> Self {
         Self {
             bar: Bar::new(COUNTED),
-            parts: Cell::new(0),
-            r_hat: Cell::new(None),
+            parts: 0,
+            r_hat: None,
         }
     }
+}
 
-    /// Shows a training of the cross-validation that estimates the noise, numbered from 0, at its start.
-    pub(crate) fn noise(&self, training: usize, trainings: usize) {
+/// Shows the progress, and stops when interrupted.
+impl Observer for Console {
+    fn learns_noise(&mut self, training: usize, trainings: usize) {
         match &self.bar {
             Some(Bar(bar)) => {
                 bar.set_length(trainings as u64);
@@ -185,16 +191,19 @@ impl Console {
         }
     }
 
-    /// Shows an epoch at its end.
-    pub(crate) fn epoch(&self, record: &EpochRecord) {
+    fn epoch(
+        &mut self,
+        record: &EpochRecord,
+        _snapshot: &dyn Fn() -> Result<TrainedModel>,
+    ) -> ControlFlow<()> {
         let EpochRecord {
             epoch,
             epochs,
             loss,
             r_hat,
         } = *record;
-        self.r_hat.set(r_hat.or(self.r_hat.get()));
-        let state = match self.r_hat.get() {
+        self.r_hat = r_hat.or(self.r_hat);
+        let state = match self.r_hat {
             Some(r_hat) => format!("loss {loss:.4}, R̂ {r_hat:.2}"),
             None => format!("loss {loss:.4}"),
         };
@@ -207,11 +216,20 @@ impl Console {
             None => {
                 // Not every epoch is shown.
                 let part = epoch / epochs.div_ceil(LINES);
-                if part > self.parts.replace(part) || epoch == epochs {
+                if part > replace(&mut self.parts, part) || epoch == epochs {
                     tell(format_args!("epoch {epoch} of {epochs}, {state}"));
                 }
             }
         }
+        ControlFlow::Continue(())
+    }
+
+    fn interrupts(&self) -> bool {
+        interruption::is_asked()
+    }
+
+    fn warn(&mut self, warning: &str) {
+        warn(with_options(warning));
     }
 }
 

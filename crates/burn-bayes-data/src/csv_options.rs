@@ -96,12 +96,6 @@ impl CsvOptions {
         }
     }
 
-    /// Sets the decimal separator.
-    #[must_use]
-    pub fn with_decimal(self, decimal: DecimalMark) -> Self {
-        Self { decimal, ..self }
-    }
-
     /// Sets the header.
     #[must_use]
     pub fn with_header(self, header: Header) -> Self {

@@ -54,11 +54,6 @@ impl DataError {
         self.kind == Kind::Io
     }
 
-    /// The file, or another source of the data.
-    pub fn source_name(&self) -> Option<&str> {
-        self.place.as_ref()?.source.as_deref()
-    }
-
     /// The line of a text file, from 1.
     pub fn line(&self) -> Option<u64> {
         self.place.as_ref()?.line
@@ -327,7 +322,6 @@ mod tests {
             error.to_string(),
             "a.csv, line 7, column `age`: found `x`, expected a number; correct the cell"
         );
-        assert_eq!(error.source_name(), Some("a.csv"));
         assert_eq!(
             (error.line(), error.row(), error.column()),
             (Some(7), None, Some("age"))
@@ -348,7 +342,7 @@ mod tests {
             named.to_string(),
             "b.csv, row 7 (counted from 0): found 2, expected 1; correct it"
         );
-        assert_eq!((named.source_name(), named.row()), (Some("b.csv"), Some(7)));
+        assert_eq!(named.row(), Some(7));
         let setting = DataError::config("rows", 2, 1).in_file("b.csv");
         assert_eq!(setting.to_string(), "setting `rows`: found 2, expected 1");
         assert_eq!(setting.setting(), Some(("rows", "found 2, expected 1")));

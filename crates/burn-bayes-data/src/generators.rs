@@ -1,7 +1,6 @@
 //! Data with known distributions, for tests, examples, and the comparison of approximate with exact
 //! posteriors. Equal settings and seeds give equal rows on every machine.
 
-use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::{Dataset, Features, Targets};
@@ -178,141 +177,11 @@ impl LinearModelConfig {
     }
 }
 
-/// The distribution of a [`FactorModel`], after Algorithm 4 of S. Brownlie, *Extending the Bayesian Deep
-/// Learning Method MultiSWAG*, 2022, "the thesis" below.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FactorModelConfig {
-    /// D, the length of an observation; 100 and 1000 in the thesis.
-    pub dimension: usize,
-    /// K, the number of factors; 10 in the thesis.
-    pub rank: usize,
-    /// The range [a, b] of the squared norms of the factors; [1, 10], [1, 100] and [1, 1000] in the
-    /// thesis.
-    pub spectrum: [f64; 2],
-}
-
-/// Observations c + Σₖ hₖ Fₖ + ε with h ~ N(0, I) and ε ~ N(0, diag ψ).
-///
-/// ```
-/// use burn_bayes_data::FactorModelConfig;
-///
-/// let config = FactorModelConfig { dimension: 100, rank: 10, spectrum: [1.0, 10.0] };
-/// let model = config.generate(3)?;
-/// let observations = model.sample(500, 4)?;
-/// assert_eq!((observations.rows(), observations.columns()), (500, 100));
-/// # Ok::<(), burn_bayes_data::DataError>(())
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct FactorModel {
-    /// c, D numbers.
-    pub mean: Vec<f64>,
-    /// F, a row of D numbers for each factor.
-    pub factors: Features,
-    /// ψ, D numbers.
-    pub diagonal: Vec<f64>,
-}
-
-impl FactorModelConfig {
-    /// Draws a model: c ~ N(0, I), orthogonal factors of squared norms sₖ² ~ U(a, b), ψ ~ U(0, max s²).
-    ///
-    /// In the thesis, the directions of the factors are eigenvectors of A·Aᵀ, with A a square matrix of
-    /// standard normals. These are uniform among orthonormal frames, so orthonormalising K standard normal
-    /// vectors gives the same distribution, without a decomposition of a D×D matrix.
-    ///
-    /// # Errors
-    /// If a setting is outside its range.
-    pub fn generate(&self, seed: u64) -> Result<FactorModel, DataError> {
-        let [least, most] = self.spectrum;
-        if self.rank == 0 || self.rank > self.dimension {
-            let expected = format_args!("from 1 to the dimension {}", self.dimension);
-            return Err(DataError::config("rank", self.rank, expected));
-        }
-        if !(least > 0.0 && least <= most && most.is_finite()) {
-            let found = format_args!("{:?}", self.spectrum);
-            return Err(DataError::config("spectrum", found, "0 < a ≤ b"));
-        }
-        let mut generator = generator(seed, "factor model");
-        let mean = normals(self.dimension, &mut generator);
-        let mut values = Vec::with_capacity(self.rank * self.dimension);
-        for _ in 0..self.rank {
-            let direction = orthonormal(&values, self.dimension, &mut generator);
-            values.extend(direction);
-        }
-        let mut greatest = 0.0_f64;
-        for factor in values.chunks_exact_mut(self.dimension) {
-            let square = least + (most - least) * uniform(&mut generator);
-            greatest = greatest.max(square);
-            factor.iter_mut().for_each(|value| *value *= square.sqrt());
-        }
-        let diagonal = (0..self.dimension).map(|_| greatest * uniform(&mut generator));
-        Ok(FactorModel {
-            mean,
-            diagonal: diagonal.collect(),
-            factors: Features::new(self.rank, self.dimension, values)?,
-        })
-    }
-}
-
-impl FactorModel {
-    /// Draws observations.
-    ///
-    /// # Errors
-    /// If `rows` is 0.
-    pub fn sample(&self, rows: usize, seed: u64) -> Result<Features, DataError> {
-        check_rows(rows)?;
-        let mut generator = generator(seed, "observations");
-        let mut values = Vec::with_capacity(rows * self.mean.len());
-        for _ in 0..rows {
-            let start = values.len();
-            let noise = self.mean.iter().zip(&self.diagonal);
-            values.extend(
-                noise.map(|(mean, variance)| mean + variance.sqrt() * normal(&mut generator)),
-            );
-            for factor in 0..self.factors.rows() {
-                let latent = normal(&mut generator);
-                for (value, loading) in values[start..].iter_mut().zip(self.factors.row(factor)) {
-                    *value += latent * loading;
-                }
-            }
-        }
-        Features::new(rows, self.mean.len(), values)
-    }
-}
-
-/// A random unit vector orthogonal to those in `frame`.
-fn orthonormal(frame: &[f64], dimension: usize, generator: &mut Generator) -> Vec<f64> {
-    loop {
-        let mut vector = normals(dimension, generator);
-        let length = dot(&vector, &vector).sqrt();
-        // The second pass removes the rounding errors of the first.
-        for _ in 0..2 {
-            for other in frame.chunks_exact(dimension) {
-                let along = dot(&vector, other);
-                vector
-                    .iter_mut()
-                    .zip(other)
-                    .for_each(|(value, other)| *value -= along * other);
-            }
-        }
-        let rest = dot(&vector, &vector).sqrt();
-        // A vector that lies almost in the span of the frame is numerically useless: draw another one.
-        if rest > 1e-6 * length {
-            vector.iter_mut().for_each(|value| *value /= rest);
-            return vector;
-        }
-    }
-}
-
 fn dot(left: &[f64], right: &[f64]) -> f64 {
     left.iter()
         .zip(right)
         .map(|(left, right)| left * right)
         .sum()
-}
-
-fn normals(count: usize, generator: &mut Generator) -> Vec<f64> {
-    StandardNormal.sample_iter(generator).take(count).collect()
 }
 
 fn check_rows(rows: usize) -> Result<(), DataError> {

@@ -9,7 +9,7 @@
 //! | Find identifier columns and wrong cells | [`suspicions`] |
 //! | Split into training and test rows | [`KFold`], [`partition`] |
 //! | Standardise columns | [`Scaler`], [`ColumnScale`] |
-//! | Generate data with a known distribution | [`patients`], [`two_moons`], [`gap_regression`], [`LinearModelConfig`], [`FactorModelConfig`] |
+//! | Generate data with a known distribution | [`patients`], [`two_moons`], [`gap_regression`], [`LinearModelConfig`] |
 //! | Generate a table by name | [`GeneratedSet`] |
 //!
 //! Files are delimited text or JSON lines, and may be compressed with gzip, zstd or zip. With the feature
@@ -94,10 +94,7 @@ pub use decimal::DecimalMark;
 pub use error::DataError;
 pub use far_values::FarValues;
 pub use generated_sets::{GENERATED_SETS, GeneratedSet};
-pub use generators::{
-    FactorModel, FactorModelConfig, LinearModelConfig, LinearModelData, gap_function,
-    gap_regression, two_moons,
-};
+pub use generators::{LinearModelConfig, LinearModelData, gap_function, gap_regression, two_moons};
 pub use levels::Levels;
 pub use one_or_several::OneOrSeveral;
 pub use patients::patients;

@@ -246,32 +246,9 @@ impl Preprocessor {
         }
     }
 
-    /// The scale of a numeric target; its [`undo`](ColumnScale::undo) converts predictions back. `None` for other
-    /// targets, and for several.
-    pub fn target_scale(&self) -> Option<ColumnScale> {
-        self.only_target().and_then(TargetPlan::scale)
-    }
-
-    /// The mean count of the training rows, for a target of counts.
-    pub fn mean_count(&self) -> Option<f64> {
-        self.only_target().and_then(TargetPlan::mean_count)
-    }
-
     /// Whether the last feature is the logarithm of an exposure: a model adds it to the logarithm of the mean count.
     pub fn has_exposure(&self) -> bool {
         self.features.last().is_some_and(FeaturePlan::is_exposure)
-    }
-
-    /// The classes of a target, in order; `None` for numbers, and for several targets.
-    pub fn classes(&self) -> Option<&Levels> {
-        self.only_target().and_then(TargetPlan::classes)
-    }
-
-    fn only_target(&self) -> Option<&TargetPlan> {
-        match self.targets() {
-            [target] => Some(target),
-            _ => None,
-        }
     }
 
     /// `options` for reading only the columns of this preprocessor, with the same types as in training.
@@ -460,7 +437,8 @@ impl Preprocessor {
         }
         let exposures = self.features.iter().filter(|plan| plan.is_exposure());
         let is_last = exposures.count() == usize::from(self.has_exposure());
-        if !is_last || self.has_exposure() && self.mean_count().is_none() {
+        let is_of_counts = matches!(self.targets(), [one] if one.mean_count().is_some());
+        if !is_last || self.has_exposure() && !is_of_counts {
             return Err("an exposure that is not the last column, or without counts".into());
         }
         let mut tasks = self.targets().iter().map(TargetPlan::task);

@@ -7,8 +7,8 @@
 mod simulation;
 
 use burn_bayes_eval::{
-    Bootstrap, ClassProbabilities, ConformalAps, ConformalLac, DrawProbabilities, EvalError,
-    HeldOut, LabelledProbabilities, PairedLosses, ReliabilityDiagram, Temperature, brier,
+    Bootstrap, ClassProbabilities, ConformalSets, DrawProbabilities, EvalError, HeldOut,
+    LabelledProbabilities, PairedLosses, ReliabilityDiagram, SetScore, Temperature, brier,
     classwise_calibration_error, log_losses, nll,
 };
 
@@ -60,8 +60,8 @@ fn main() -> Result<(), EvalError> {
 
     // ANCHOR: conformal
     let level = 0.9;
-    let lac = ConformalLac::calibrate(&known, level)?.sets(&raw)?;
-    let aps = ConformalAps::calibrate(&known, level)?.sets(&raw)?;
+    let lac = ConformalSets::calibrate(&known, level, SetScore::Lac)?.sets(&raw)?;
+    let aps = ConformalSets::calibrate(&known, level, SetScore::Aps)?.sets(&raw)?;
     // ANCHOR_END: conformal
     println!("\nsets at {level}    coverage  mean size");
     for (name, sets) in [("LAC", lac), ("APS", aps)] {

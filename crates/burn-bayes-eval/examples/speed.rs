@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burn_bayes_eval::{
-    BinaryScores, ClassProbabilities, ClassificationTotals, ConformalAps, DrawProbabilities,
+    BinaryScores, ClassProbabilities, ClassificationTotals, ConformalSets, DrawProbabilities,
     EvalError, HeldOut, LabelledProbabilities, RankingTotals, ReliabilityDiagram, RiskCoverage,
-    Temperature, adaptive_calibration_error, auroc, average_precision, brier,
+    SetScore, Temperature, adaptive_calibration_error, auroc, average_precision, brier,
     classwise_calibration_error, nll, predictive_entropy, smooth_calibration_error,
     top_label_calibration_error, uniforms, zero_one_losses,
 };
@@ -104,7 +104,7 @@ fn main() -> Result<(), EvalError> {
         Temperature::fit(&HeldOut::for_new_rows(labelled)).map_or(f64::NAN, |t| t.value())
     });
     time("APS", || {
-        let conformal = ConformalAps::calibrate(&labelled, 0.9);
+        let conformal = ConformalSets::calibrate(&labelled, 0.9, SetScore::Aps);
         conformal
             .and_then(|c| c.sets(&average))
             .map_or(f64::NAN, |sets| sets.mean_size())

@@ -18,7 +18,7 @@
 //! | How good are real-valued predictive distributions? | [`rmse`], [`mixture_nll`], [`crps`], [`winkler_scores`], of several targets [`JointDraws`] |
 //! | How good are predicted counts? | [`CountMixture`], [`log_probabilities`], [`poisson_deviances`], [`randomised_pit_values`] |
 //! | Are they calibrated? | [`PredictionIntervals`], [`QuantileCalibration`], [`PitUniformity`], by group [`coverage_by_group`] |
-//! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalLac`], [`ConformalRaps`], [`ConformalNormalisedResidual`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`], with a drift [`AdaptiveLevel`] and [`weighted_conformal_threshold`] |
+//! | Which predictions cannot be ruled out, with a coverage guarantee? | [`ConformalSets`], [`ConformalNormalisedResidual`], [`ConformalCross`], by group [`Mondrian`] and [`ConformalByClass`], with a drift [`AdaptiveLevel`] and [`weighted_conformal_threshold`] |
 //! | How are rows scored that do not fit into memory? | [`ClassificationTotals`], [`RankingTotals`], [`PatchTotals`] |
 //! | How uncertain is a score? Is another method better? | [`Bootstrap`], [`resampled_t_test`], of several [`holm`], of rows that are not independent [`ClusteredMean`] |
 //! | Is an approximate posterior close enough to the true one? | [`ParetoSmoothing`], over many simulated data sets [`SimulationBasedCalibration`] |
@@ -84,10 +84,9 @@ pub use comparison::{
     Bootstrap, ClusteredMean, PairedLosses, PairedTest, ScoreInterval, holm, resampled_t_test,
 };
 pub use conformal::{
-    AdaptiveLevel, ConformalAps, ConformalByClass, ConformalCross, ConformalLac,
-    ConformalNormalisedResidual, ConformalRaps, GroupCoverage, Mondrian, PredictionSets,
-    RankPenalty, SetScore, conformal_threshold, coverage_by_group, equal_mass_groups,
-    weighted_conformal_threshold,
+    AdaptiveLevel, ConformalByClass, ConformalCross, ConformalNormalisedResidual, ConformalSets,
+    GroupCoverage, Mondrian, PredictionSets, RankPenalty, SetScore, conformal_threshold,
+    coverage_by_group, equal_mass_groups, weighted_conformal_threshold,
 };
 pub use counts::{
     CountMixture, TargetedCounts, log_probabilities, poisson_deviances, randomised_pit_values,

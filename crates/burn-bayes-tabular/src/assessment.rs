@@ -46,13 +46,13 @@ pub struct Assessment {
     pub mutual_information: Option<f64>,
     /// Whether the fit diverged.
     #[serde(skip)]
-    has_diverged: bool,
+    pub(crate) has_diverged: bool,
     /// Whether no rows were held out.
     #[serde(skip)]
-    is_unseen: bool,
+    pub(crate) is_unseen: bool,
     /// Whether there are chains that were not compared.
     #[serde(skip)]
-    is_uncompared: bool,
+    pub(crate) is_uncompared: bool,
 }
 
 /// Of a fit without held-out rows.
@@ -61,92 +61,8 @@ const WITHOUT_ROWS: &str = "no rows were held out to judge its predictions";
 const WITHOUT_CHAINS: &str = "convergence is unknown: it takes at least two chains, of several draws each, that are compared";
 
 impl Assessment {
-    /// The assessment of a fit by the convergence test or the exact process, with the training losses of its epochs.
-    pub(crate) fn of(
-        diagnosis: Option<Diagnosis>,
-        process: Option<ProcessComparison>,
-        losses: &[f64],
-    ) -> Self {
-        Self {
-            diagnosis,
-            process,
-            trend: Trend::of(losses),
-            ..Self::default()
-        }
-        .judged()
-    }
-
-    /// The assessment with that of the chains as well.
-    pub(crate) fn with_agreement(self, agreement: Option<ChainAgreement>) -> Self {
-        Self { agreement, ..self }.judged()
-    }
-
-    /// The assessment of a fit by chains that were not compared.
-    pub(crate) fn without_agreement(self) -> Self {
-        Self {
-            is_uncompared: true,
-            ..self
-        }
-        .judged()
-    }
-
-    /// The assessment of a fit without held-out rows.
-    pub(crate) fn without_held_out_rows(self) -> Self {
-        Self {
-            is_unseen: true,
-            ..self
-        }
-        .judged()
-    }
-
-    /// The assessment of an ensemble by the tests of its members' posteriors.
-    pub(crate) fn of_members(member_verdicts: Vec<Verdict>) -> Self {
-        Self {
-            member_verdicts,
-            ..Self::default()
-        }
-        .judged()
-    }
-
-    /// The assessment with baselines of held-out rows as well.
-    pub(crate) fn with_baselines(self, baselines: Vec<Baseline>, has_diverged: bool) -> Self {
-        Self {
-            baselines,
-            has_diverged,
-            ..self
-        }
-        .judged()
-    }
-
-    /// The assessment with that of the predictions of held-out rows as well.
-    pub(crate) fn with_calibration(self, calibration: Option<CalibrationTest>) -> Self {
-        Self {
-            calibration,
-            ..self
-        }
-        .judged()
-    }
-
-    /// The assessment with what is still unknown about the weights.
-    pub(crate) fn with_mutual_information(self, mutual_information: Option<f64>) -> Self {
-        Self {
-            mutual_information,
-            ..self
-        }
-        .judged()
-    }
-
-    /// The assessment of a fit that has diverged on its training rows.
-    pub(crate) fn with_divergence(self) -> Self {
-        Self {
-            has_diverged: true,
-            ..self
-        }
-        .judged()
-    }
-
     /// With the verdicts that follow from the parts.
-    fn judged(self) -> Self {
+    pub(crate) fn judged(self) -> Self {
         let members = self.member_verdicts.iter().copied();
         let diagnosis = self.diagnosis.iter().map(|diagnosis| diagnosis.verdict);
         let process = self.process.iter().map(|process| process.verdict);
@@ -328,12 +244,23 @@ mod tests {
         }
     }
 
+    /// An assessment by these tests of members' posteriors.
+    fn of_members(verdicts: &[Verdict]) -> Assessment {
+        Assessment {
+            member_verdicts: verdicts.to_vec(),
+            ..Assessment::default()
+        }
+    }
+
     #[test]
     fn predictions_that_few_rows_judge_are_not_trusted() {
         let mut baseline = beside(BaselineModel::Constant, -1.0);
         let verdict = |baseline: &Baseline| {
-            let members = Assessment::of_members(vec![Verdict::Trust]);
-            members.with_baselines(vec![baseline.clone()], false)
+            Assessment {
+                baselines: vec![baseline.clone()],
+                ..of_members(&[Verdict::Trust])
+            }
+            .judged()
         };
         assert_eq!(verdict(&baseline).verdict, Some(Verdict::Trust));
         if let Some(scores) = &mut baseline.scores {
@@ -347,18 +274,25 @@ mod tests {
 
     #[test]
     fn what_was_not_tested_is_said_and_not_trusted() {
-        let passed = || Assessment::of_members(vec![Verdict::Trust]);
-        let unseen = passed().without_held_out_rows();
+        let unseen = |assessment| Assessment {
+            is_unseen: true,
+            ..assessment
+        };
+        // A point estimate has no posterior to trust.
+        let point = unseen(Assessment::default()).judged();
+        assert_eq!(point.verdict, None);
+        let unseen = unseen(of_members(&[Verdict::Trust])).judged();
         assert_eq!(unseen.verdict, Some(Verdict::LookCloser));
         assert_eq!(unseen.predictions, None);
         assert!(unseen.to_string().contains(WITHOUT_ROWS), "{unseen}");
-        let alone = Assessment::default().without_agreement();
+        let alone = Assessment {
+            is_uncompared: true,
+            ..Assessment::default()
+        };
+        let alone = alone.judged();
         assert_eq!(alone.verdict, Some(Verdict::LookCloser));
         assert!(alone.to_string().contains("two chains"), "{alone}");
         assert_eq!(alone.sentences().len(), 1);
-        // A point estimate has no posterior to trust.
-        let point = Assessment::default().without_held_out_rows();
-        assert_eq!(point.verdict, None);
     }
 
     #[test]
@@ -377,9 +311,13 @@ mod tests {
             },
         };
         let verdict = |diagnosis: Option<Diagnosis>, baselines: &[Baseline], diverged| {
-            Assessment::of(diagnosis, None, &[])
-                .with_baselines(baselines.to_vec(), diverged)
-                .verdict
+            let assessment = Assessment {
+                diagnosis,
+                baselines: baselines.to_vec(),
+                has_diverged: diverged,
+                ..Assessment::default()
+            };
+            assessment.judged().verdict
         };
         let trusted = || Some(diagnosis(Verdict::Trust));
         for (model, worse) in [
@@ -406,8 +344,11 @@ mod tests {
     #[test]
     fn doubts_about_the_posterior_alone_are_about_rows_far_away() {
         let baselines = vec![beside(BaselineModel::Linear, -1.0)];
-        let doubted = Assessment::of_members(vec![Verdict::Trust, Verdict::LookCloser]);
-        let judged = doubted.clone().with_baselines(baselines.clone(), false);
+        let doubted = Assessment {
+            baselines: baselines.clone(),
+            ..of_members(&[Verdict::Trust, Verdict::LookCloser])
+        };
+        let judged = doubted.clone().judged();
         let [predictions, posterior] = [judged.predictions, judged.posterior];
         assert_eq!(predictions, Some(Verdict::Trust));
         assert_eq!(posterior, Some(Verdict::LookCloser));
@@ -420,20 +361,26 @@ mod tests {
             text.ends_with("the held-out rows pass their tests"),
             "{text}"
         );
-        for (judged, predictions) in [
-            (doubted.clone(), None),
-            (
-                doubted.with_baselines(baselines.clone(), true),
-                Some(Verdict::DoNotUse),
-            ),
+        for (baselines, has_diverged, predictions) in [
+            (vec![], false, None),
+            (baselines.clone(), true, Some(Verdict::DoNotUse)),
         ] {
+            let judged = Assessment {
+                baselines,
+                has_diverged,
+                ..doubted.clone()
+            };
+            let judged = judged.judged();
             assert_eq!(judged.predictions, predictions);
             assert!(!judged.to_string().contains("far from"), "{judged}");
         }
         let known = |nats| {
-            let trusted = Assessment::of_members(vec![Verdict::Trust; 2]);
-            let judged = trusted.with_baselines(baselines.clone(), false);
-            judged.with_mutual_information(Some(nats))
+            Assessment {
+                baselines: baselines.clone(),
+                mutual_information: Some(nats),
+                ..of_members(&[Verdict::Trust; 2])
+            }
+            .judged()
         };
         assert_eq!(known(0.2).verdict, Some(Verdict::Trust));
         let few = known(0.4);
@@ -451,7 +398,11 @@ mod tests {
             beside(BaselineModel::Map, 0.25),
             beside(BaselineModel::Constant, -0.3),
         ];
-        let text = Assessment::default().with_baselines(worse.to_vec(), false);
+        let text = Assessment {
+            baselines: worse.to_vec(),
+            ..Assessment::default()
+        };
+        let text = text.judged();
         assert_eq!(
             text.to_string(),
             "do not use: on the held-out rows it is worse than the baseline by more than 2 standard errors (difference in \
@@ -464,7 +415,11 @@ mod tests {
         );
         assert_eq!(Assessment::default().to_string(), "");
         let falling: Vec<f64> = (0..40).map(|epoch| f64::from(-epoch)).collect();
-        let [sentence] = &Assessment::of(None, None, &falling).sentences()[..] else {
+        let falling = Assessment {
+            trend: Trend::of(&falling),
+            ..Assessment::default()
+        };
+        let [sentence] = &falling.sentences()[..] else {
             panic!("one sentence is expected")
         };
         assert!(sentence.contains("still falling, by 10"), "{sentence}");

@@ -20,6 +20,12 @@ pub fn at(path: &Path) -> impl Fn(io::Error) -> TabularError {
     }
 }
 
+/// Whether both paths are of one file or folder that is there.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let [one, other] = [one, other].map(|path| path.canonicalize().ok());
+    one.is_some() && one == other
+}
+
 /// Reads a text file.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
     text(path, std::fs::read(path).map_err(at(path))?)

@@ -166,10 +166,8 @@ fn predictions(target: &Target, columns: &[(&Column, Vec<f64>)]) -> Predictions 
         (Target::Counts { .. }, [(column, values)]) => Predictions::Counts(column.counts(values)),
         (Target::Several(targets), columns) => {
             let several = targets.iter().zip(columns);
-            let several = several.map(|((name, target), column)| TargetPredictions {
-                name: name.clone(),
-                unit: target.unit(),
-                predictions: predictions(target, slice::from_ref(column)),
+            let several = several.map(|(one, column)| {
+                TargetPredictions::of(one, predictions(&one.1, slice::from_ref(column)))
             });
             Predictions::Several(several.collect())
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use burn_bayes_tabular::Result;
-use burn_bayes_tabular::files::{at, make_folder};
+use burn_bayes_tabular::files::{is_same, make_folder};
 use burn_bayes_tabular::new_rows::Evaluation;
 use burn_bayes_tabular::predict::CostRule;
 use burn_bayes_tabular::run::{Run, RunFolder};
@@ -105,9 +105,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Whether the file is the one from which the run has its training rows.
 fn is_file_of_fit(run: &Run, rows: &Path) -> bool {
-    let path = |path: &Path| path.canonicalize().ok();
-    let of_fit = run.config.data.path.as_deref().and_then(path);
-    of_fit.is_some() && of_fit == path(rows)
+    let of_fit = run.config.data.path.as_deref();
+    of_fit.is_some_and(|of_fit| is_same(of_fit, rows))
 }
 
 fn show(evaluation: &Evaluation) -> Result<()> {
@@ -152,8 +151,7 @@ fn show_conformal(scores: &[ConformalScores]) -> Result<()> {
 /// If the folder cannot be created, or contains the report of a fit, which would be overwritten.
 fn page(report: &Path, run: &RunFolder) -> Result<PathBuf> {
     make_folder(report)?;
-    let same = |path: &Path| path.canonicalize().map_err(at(path));
-    if same(report)? == same(run.path())? || RunFolder::open(report).is_ok() {
+    if is_same(report, run.path()) || RunFolder::open(report).is_ok() {
         let problem =
             "is the folder of a run, whose report would be overwritten; name another folder";
         return Err(refused("report", problem));

@@ -1,13 +1,11 @@
 //! `fit`: fits a model to a file of rows, and writes posterior, scores and report to a run folder.
 
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use burn_bayes_data::OneOrSeveral;
 use burn_bayes_tabular::Result;
-use burn_bayes_tabular::engine::{EpochRecord, Observer, TrainedModel};
 use burn_bayes_tabular::report::number;
 use burn_bayes_tabular::run::{EnsembleFit, FinishedFit, FolderFit, RunFolder, Start, TrainedRun};
 use burn_bayes_tabular::settings::{Config, FitSettings, refused};
@@ -15,7 +13,7 @@ use clap::Args;
 
 use super::{Fits, OutputFlags, chosen};
 use crate::console::{
-    Console, busy, command_line, print, print_baselines, print_json, print_scores, tell, warn,
+    Console, busy, command_line, print, print_baselines, print_json, print_scores, tell,
 };
 use crate::interruption;
 use crate::settings::{ConfigFlags, with_options};
@@ -163,36 +161,10 @@ fn config(arguments: &Arguments) -> Result<Config> {
 /// Trains; an interruption saves a checkpoint first.
 fn trained(fit: &FolderFit) -> Result<TrainedRun> {
     interruption::postpone()?;
-    let model = fit.train(&mut Shown(Console::new()))?;
+    let model = fit.train(&mut Console::new())?;
     // Scoring and the report have no state to save: an interruption may end the process again.
     interruption::restore_handler()?;
     Ok(model)
-}
-
-/// Shows the progress, and stops when interrupted.
-struct Shown(Console);
-
-impl Observer for Shown {
-    fn epoch(
-        &mut self,
-        record: &EpochRecord,
-        _so_far: &dyn Fn() -> Result<TrainedModel>,
-    ) -> ControlFlow<()> {
-        self.0.epoch(record);
-        ControlFlow::Continue(())
-    }
-
-    fn learns_noise(&mut self, training: usize, trainings: usize) {
-        self.0.noise(training, trainings);
-    }
-
-    fn interrupts(&self) -> bool {
-        interruption::is_asked()
-    }
-
-    fn warn(&mut self, warning: &str) {
-        warn(with_options(warning));
-    }
 }
 
 fn show(fit: &FinishedFit) -> Result<()> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use burn_bayes_data::FarValues;
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::error::TabularError;
-use burn_bayes_tabular::files::{Output, at};
+use burn_bayes_tabular::files::{Output, at, is_same};
 use burn_bayes_tabular::new_rows::{BadRowsName, Decision, PredictionRequest, RowPredictor};
 use burn_bayes_tabular::predict::{PredictionTable, SampleTable};
 use burn_bayes_tabular::run::RunFolder;
@@ -301,25 +301,14 @@ impl Sheet {
         let written = match self.format {
             Format::Objects => table.write_objects(output),
             Format::Lines => table.write_lines(is_first, output),
-            Format::Csv => write_csv(output, |writer| {
-                if is_first {
-                    table.write_header(writer)?;
-                }
-                table.write_rows(writer)
-            }),
+            Format::Csv => table.write_csv(is_first, output),
         };
         written.map_err(at(&path))?;
         let (Some(output), Some(samples)) = (&mut self.samples, samples) else {
             return Ok(());
         };
         let path = output.path().to_path_buf();
-        let written = write_csv(output, |writer| {
-            if is_first {
-                samples.write_header(writer)?;
-            }
-            samples.write_rows(writer)
-        });
-        written.map_err(at(&path))
+        samples.write_csv(is_first, output).map_err(at(&path))
     }
 
     /// Writes a line of JSON.
@@ -339,20 +328,12 @@ impl Sheet {
     }
 }
 
-fn write_csv(
-    output: &mut Output,
-    write: impl FnOnce(&mut csv::Writer<&mut Output>) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(output);
-    write(&mut writer)?;
-    writer.flush()
-}
-
 /// Refuses an output file that is also an input, or the other output.
 fn expect_others(arguments: &Arguments, folder: &RunFolder) -> Result<()> {
-    let is_same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
-        (Ok(found), Ok(known)) => found == known && one.is_file(),
-        _ => one == other,
+    let is_same = |one: &Path, other: &Path| match is_same(one, other) {
+        true => one.is_file(),
+        // A file that is not there yet has only its path.
+        false => one == other,
     };
     let files = folder.files();
     let outputs = [

@@ -1,21 +1,15 @@
 //! `check`: its page, and independence of threads and interruptions.
 
-use serde_json::Value;
-
 use crate::workplace::Workplace;
 
 /// Simulations that take a second.
 const CHECK: &str = "check --model linear --noise-precision 1 --rows 30 --features 3 --simulations 60 \
                      --posterior-draws 19 --json";
 
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
-
 #[test]
 fn exact_posteriors_are_calibrated() {
     let place = Workplace::new();
-    let found = json(&place.output(&format!("{CHECK} --method exact --out found")));
+    let found = place.json(&format!("{CHECK} --method exact --out found"));
     assert_eq!(found["is_calibrated"], true, "{found}");
     let check = &found["check"];
     assert_eq!(
@@ -41,7 +35,7 @@ fn samples_of_a_network_are_calibrated() {
     let place = Workplace::new();
     let check = "check --method mclmc --model mlp:8 --features 4 --rows 60 --noise-precision 4 --simulations 60 \
                  --posterior-draws 99 --out found --json";
-    let found = json(&place.output(check));
+    let found = place.json(check);
     assert_eq!(found["is_calibrated"], true, "{found}");
     // The log-likelihood, and the output at four rows.
     assert_eq!(found["check"]["quantities"].as_array().unwrap().len(), 5);
@@ -77,7 +71,7 @@ fn classes_and_networks_are_simulated_too() {
     let place = Workplace::new();
     let check = "check --model mlp:4 --method mean-field --epochs 3 --classes 3 --rows 20 --features 2 \
                  --simulations 4 --posterior-draws 9 --out found --json";
-    let found = json(&place.output(check));
+    let found = place.json(check);
     let names = found["check"]["quantities"].as_array().unwrap().iter();
     let names: Vec<_> = names.map(|quantity| &quantity["name"]).collect();
     assert_eq!(names.len(), 5);
@@ -91,8 +85,8 @@ fn classes_and_networks_are_simulated_too() {
 fn ranks_are_the_same_on_any_number_of_threads_and_after_an_interruption() {
     let place = Workplace::new();
     let check = format!("{CHECK} --method vifa");
-    let one = json(&place.output(&format!("{check} --threads 1 --out one")));
-    let two = json(&place.output(&format!("{check} --threads 2 --out two")));
+    let one = place.json(&format!("{check} --threads 1 --out one"));
+    let two = place.json(&format!("{check} --threads 2 --out two"));
     assert_eq!(one["check"], two["check"]);
     // The file of a killed command: some simulations, and an incomplete line.
     let lines = place.read("one/simulations.jsonl");
@@ -102,12 +96,11 @@ fn ranks_are_the_same_on_any_number_of_threads_and_after_an_interruption() {
         "three/simulations.jsonl",
         &format!("{}\n{{\"case\":", kept.join("\n")),
     );
-    let three = json(&place.output(&format!("{check} --resume --out three")));
+    let three = place.json(&format!("{check} --resume --out three"));
     assert_eq!(one["check"], three["check"]);
-    let other = json(&place.output(&format!("{check} --seed 1 --out four")));
+    let other = place.json(&format!("{check} --seed 1 --out four"));
     assert_ne!(one["check"], other["check"]);
-    let (code, message) = place.failure(&format!("{check} --out one"));
-    assert!(code == 2 && message.contains("--resume"), "{message}");
+    place.fails(&format!("{check} --out one"), 2, &["--resume"]);
 }
 
 #[test]
@@ -173,11 +166,7 @@ fn what_cannot_be_simulated_is_refused_before_the_first_fit() {
             "--method: is exact",
         ),
     ] {
-        let (code, message) = place.failure(&arguments);
-        assert!(
-            code == 2 && message.contains(words),
-            "{arguments}: {message}"
-        );
+        place.fails(&arguments, 2, &[words]);
     }
     assert!(!place.path("found").exists(), "nothing was begun");
 }

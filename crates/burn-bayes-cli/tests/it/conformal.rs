@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::evaluate::{json, wards};
+use crate::evaluate::wards;
 use crate::predict::{column, numbers};
 use crate::workplace::{GAP, MOONS, Workplace};
 
@@ -37,10 +37,9 @@ fn sets_of_classes_cover_new_rows() {
             coverage > 0.9 - margin(320.0, 2000.0),
             "{method}: {coverage}"
         );
-        let scores = json(
-            &place,
-            &format!("evaluate run new.csv --conformal 0.9 --conformal-sets {method}"),
-        );
+        let scores = place.json(&format!(
+            "evaluate run new.csv --conformal 0.9 --conformal-sets {method}"
+        ));
         let found = &scores["conformal"];
         assert!(
             (found["coverage"].as_f64().unwrap() - coverage).abs() < 1e-12,
@@ -67,17 +66,12 @@ fn sets_of_classes_cover_new_rows() {
     assert!(sizes[0] < sizes[1], "{sizes:?}");
 
     // The guarantee in words, on the console and in objects, whose sets are lists.
-    let output = place
-        .burn_bayes(&format!("{predict} --json"))
-        .output()
-        .unwrap();
-    let words = String::from_utf8(output.stderr).unwrap();
+    let [first, words] = place.said(&format!("{predict} --json"));
     let promise = "with a probability of at least 90 %";
     assert!(
         words.contains(promise) && words.contains("320 held-out rows"),
         "{words}"
     );
-    let first = String::from_utf8(output.stdout).unwrap();
     let first: Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
     assert!(first["set"].is_array(), "{first}");
     assert!(
@@ -106,7 +100,7 @@ fn intervals_of_numbers_cover_new_rows_where_the_model_is_wrong() {
         (coverage - 0.9).abs() < 1.0 / 401.0 + margin(400.0, 2000.0),
         "{coverage}"
     );
-    let scores = json(&place, "evaluate run new.csv --conformal 0.9 --by ward");
+    let scores = place.json("evaluate run new.csv --conformal 0.9 --by ward");
     let found = &scores["conformal"];
     assert!(
         (found["coverage"].as_f64().unwrap() - coverage).abs() < 1e-12,
@@ -164,7 +158,7 @@ fn every_group_is_covered_at_the_level() {
     let text = place.output(&format!("predict {conformal} --keep y,ward"));
     let limits = [numbers(&text, "lower"), numbers(&text, "upper")];
     let (truths, new_wards) = (numbers(&text, "y"), column(&text, "ward"));
-    let scores = json(&place, &format!("evaluate {conformal}"));
+    let scores = place.json(&format!("evaluate {conformal}"));
     let found = &scores["conformal"];
     assert!(
         found["guarantee"]
@@ -239,12 +233,10 @@ fn every_group_is_covered_at_the_level() {
     }
     // A copied column must not hide one of the predictions; that is found before the fit.
     place.write("std.csv", &wards(100, 1).replacen("dose", "std", 1));
-    let (code, message) =
-        place.failure("fit --data std.csv --target y --task regression --keep std --out other");
-    assert_eq!(code, 2, "{message}");
-    assert!(
-        message.contains("--keep: ") && message.contains("`std`"),
-        "{message}"
+    place.fails(
+        "fit --data std.csv --target y --task regression --keep std --out other",
+        2,
+        &["--keep: ", "`std`"],
     );
 }
 
@@ -271,13 +263,12 @@ fn codes_that_are_categories_are_groups_and_no_quartiles() {
         let model = place.read("run/model.toml");
         assert!(model.contains("ward = \"categories\""), "{model}");
         let evaluate = "evaluate run new.csv --conformal 0.9 --conformal-by ward";
-        let scores = json(&place, evaluate);
+        let scores = place.json(evaluate);
         let parts = &scores["conformal"]["parts"][1];
         let found = [0, 1].map(|part| parts["parts"][part]["part"].as_str().unwrap());
         assert_eq!(found, names, "{parts}");
         place.write("moved.csv", &coded(50, 3).replace(",4,", ",5,"));
-        let (code, message) = place.failure(&evaluate.replace("new.csv", "moved.csv"));
-        assert!(code == 3 && message.contains("`5`"), "{message}");
+        place.fails(&evaluate.replace("new.csv", "moved.csv"), 3, &["`5`"]);
     }
     // As numbers, codes have groups with limits from the training rows.
     let _ = std::fs::remove_dir_all(place.path("run"));
@@ -303,10 +294,7 @@ fn every_class_is_covered_at_the_level() {
         "fit --data known.csv --target ill --task classification --missing impute --validation 0.4 --model linear \
          --out run",
     );
-    let scores = json(
-        &place,
-        "evaluate run new.csv --conformal 0.95 --conformal-by ill",
-    );
+    let scores = place.json("evaluate run new.csv --conformal 0.95 --conformal-by ill");
     let found = &scores["conformal"];
     assert!(
         found["guarantee"]
@@ -426,8 +414,7 @@ fn errors_of_numbers_above_a_tolerance_are_bounded() {
          --ignore dose --validation 0.5 --epochs 60 --out run",
     );
     let command = "predict run new.csv --target-risk 0.05 --tolerance 0.4 --keep y,ward";
-    let output = place.burn_bayes(command).output().unwrap();
-    let words = String::from_utf8(output.stderr).unwrap();
+    let [text, words] = place.said(command);
     for word in [
         "at most 5 % are off by more than 0.4",
         "a confidence of 95 %",
@@ -435,7 +422,6 @@ fn errors_of_numbers_above_a_tolerance_are_bounded() {
     ] {
         assert!(words.contains(word), "{word}: {words}");
     }
-    let text = String::from_utf8(output.stdout).unwrap();
     let (means, truths) = (numbers(&text, "mean"), numbers(&text, "y"));
     let (decisions, wards) = (column(&text, "decision"), column(&text, "ward"));
     let kept: Vec<usize> = (0..2000).filter(|&row| decisions[row] == "keep").collect();
@@ -478,19 +464,14 @@ fn errors_of_numbers_above_a_tolerance_are_bounded() {
             ],
         ),
     ] {
-        let (found, message) = place.failure(&format!("{predict} {options}"));
-        assert_eq!(found, code, "{message}");
-        for word in words {
-            assert!(message.contains(word), "{word}: {message}");
-        }
+        place.fails(&format!("{predict} {options}"), code, &words);
     }
     let place = Workplace::with_moons();
     place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run").replace("--epochs 30 ", ""));
-    let (code, message) = place.failure("predict run moons.csv --target-risk 0.3 --tolerance 1");
-    assert_eq!(code, 2);
-    assert!(
-        message.contains("--tolerance: is for regression"),
-        "{message}"
+    place.fails(
+        "predict run moons.csv --target-risk 0.3 --tolerance 1",
+        2,
+        &["--tolerance: is for regression"],
     );
 }
 
@@ -517,11 +498,7 @@ fn drifting() -> Workplace {
 
 /// The coverage of the newest rows at 90 %, by `evaluate`.
 fn drifted(place: &Workplace, options: &str) -> Value {
-    json(
-        place,
-        &format!("evaluate run new.csv --conformal 0.9 {options}"),
-    )["conformal"]
-        .clone()
+    place.json(&format!("evaluate run new.csv --conformal 0.9 {options}"))["conformal"].clone()
 }
 
 #[test]
@@ -549,15 +526,20 @@ fn a_level_follows_a_drift() {
     let (code, message) =
         place.failure("predict run new.csv --conformal 0.9 --conformal-recent none.csv");
     assert!(code != 0 && message.contains("none.csv"), "{message}");
-    let (code, message) = place.failure("predict run new.csv --conformal-recent since.csv");
-    assert!(code == 2 && message.contains("--conformal"), "{message}");
+    place.fails(
+        "predict run new.csv --conformal-recent since.csv",
+        2,
+        &["--conformal"],
+    );
     // Of errors that grow like this, no interval is wide enough.
     let row = |row: usize| format!("{row},0,{}\n", 2f64.powi(row as i32 - 400));
     let rows: String = (400..460).map(row).collect();
     place.write("wild.csv", &format!("t,x,y\n{rows}"));
-    let (code, message) =
-        place.failure("predict run new.csv --conformal 0.9 --conformal-recent wild.csv");
-    assert!(code == 3 && message.contains("fit again"), "{message}");
+    place.fails(
+        "predict run new.csv --conformal 0.9 --conformal-recent wild.csv",
+        3,
+        &["fit again"],
+    );
 }
 
 #[test]
@@ -590,11 +572,7 @@ fn newer_rows_have_larger_weights() {
         drifted(&place, "--conformal-half-life 1e12")["mean_width"],
         still["mean_width"]
     );
-    let output = place
-        .burn_bayes(&format!("predict run new.csv --conformal 0.9 {since}"))
-        .output()
-        .unwrap();
-    let words = String::from_utf8(output.stderr).unwrap();
+    let words = place.warnings(&format!("predict run new.csv --conformal 0.9 {since}"));
     assert!(words.contains("halved after 50 rows"), "{words}");
     place.output(&format!(
         "evaluate run new.csv --conformal 0.9 {since} --report page"
@@ -652,13 +630,15 @@ fn newer_rows_have_larger_weights() {
             ["--conformal-half-life: ", "without `--validation-file`"],
         ),
     ] {
-        let (found, message) =
-            place.failure(&format!("predict {run} new.csv --conformal 0.9 {options}"));
-        assert_eq!(found, code, "{message}");
-        for word in words {
-            assert!(message.contains(word), "{word}: {message}");
-        }
+        place.fails(
+            &format!("predict {run} new.csv --conformal 0.9 {options}"),
+            code,
+            &words,
+        );
     }
-    let (code, message) = place.failure("predict run new.csv --conformal-half-life 20");
-    assert!(code == 2 && message.contains("--conformal"), "{message}");
+    place.fails(
+        "predict run new.csv --conformal-half-life 20",
+        2,
+        &["--conformal"],
+    );
 }

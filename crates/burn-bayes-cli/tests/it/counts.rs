@@ -3,10 +3,8 @@
 use std::fmt::Write as _;
 
 use burn_bayes::eval::uniforms;
-use serde_json::Value;
 
-use crate::evaluate::json;
-use crate::workplace::Workplace;
+use crate::workplace::{Workplace, number};
 
 const ROWS: usize = 1000;
 const FIT: &str = "fit --data known.csv --target visits --task counts --model linear --seed 1";
@@ -55,10 +53,6 @@ fn visits_in_hours(seed: u64) -> (String, f64) {
     (text, cost)
 }
 
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap()
-}
-
 #[test]
 fn a_fit_to_counts_is_nearly_as_good_as_the_true_rates() {
     let place = Workplace::new();
@@ -67,7 +61,7 @@ fn a_fit_to_counts_is_nearly_as_good_as_the_true_rates() {
     place.write("known.csv", &known);
     place.write("new.csv", &new);
     place.output(&format!("{FIT} --out run --ignore ward"));
-    let scores = json(&place, "evaluate run new.csv --by ward --baseline");
+    let scores = place.json("evaluate run new.csv --by ward --baseline");
     assert_eq!(scores["task"], "counts");
     // Two weights from 800 rows lose 2/(2 · 800) nats on average.
     let lost = number(&scores["nll"]["value"]) - truth;
@@ -94,7 +88,7 @@ fn a_fit_to_counts_is_nearly_as_good_as_the_true_rates() {
     // The fit is the linear model itself.
     assert_eq!(scores["baselines"].as_array().unwrap().len(), 1);
     // The rows are drawn from it: no forest knows them better.
-    let of_fit: Value = serde_json::from_str(&place.read("run/scores.json")).unwrap();
+    let of_fit = place.scores("run");
     let forest = &of_fit["baselines"][1];
     assert_eq!(forest["model"], "forest");
     assert!(number(&forest["scores"]["difference"]) < 0.0, "{forest}");
@@ -160,10 +154,10 @@ fn methods_of_counts_are_compared_and_ensembles_fitted() {
     place.output(&format!(
         "fit {fit} --model mlp:4 --members 2 --out members"
     ));
-    let found: Value = serde_json::from_str(&place.read("members/scores.json")).unwrap();
+    let found = place.scores("members");
     assert!(number(&found["members"]["between"]["value"]) > 0.0);
     place.output(&format!("fit {fit} --model mlp:4 --out single"));
-    let found: Value = serde_json::from_str(&place.read("single/scores.json")).unwrap();
+    let found = place.scores("single");
     let baselines = found["baselines"].as_array().unwrap();
     assert_eq!(baselines[1]["name"], "negative binomial regression");
     assert!(
@@ -184,12 +178,9 @@ fn what_is_no_count_is_refused() {
     ] {
         let rows: String = (0..30).map(|row| format!("{row},{}\n", row % 7)).collect();
         place.write("rows.csv", &format!("x,visits\n{rows}30,{cell}\n"));
-        let (code, message) = place
-            .failure("fit --data rows.csv --target visits --task counts --missing refuse --out run --validation 0");
-        assert_eq!(code, 3, "{cell}: {message}");
-        for word in words.iter().chain(&["rows.csv", "`visits`", "line 32"]) {
-            assert!(message.contains(word), "{cell}: no `{word}` in: {message}");
-        }
+        let fit = "fit --data rows.csv --target visits --task counts --missing refuse --out run --validation 0";
+        let words = [words, &["rows.csv", "`visits`", "line 32"]].concat();
+        place.fails(fit, 3, &words);
     }
     place.write("known.csv", &visits(1).0);
     for (change, word) in [
@@ -206,9 +197,7 @@ fn what_is_no_count_is_refused() {
                 "--task counts "
             },
         );
-        let (code, message) = place.failure(&format!("{fit} --out run {change}"));
-        assert_eq!(code, 2, "{change}: {message}");
-        assert!(message.contains(word), "{change}: {message}");
+        place.fails(&format!("{fit} --out run {change}"), 2, &[word]);
     }
 }
 
@@ -228,14 +217,14 @@ fn a_mean_is_proportional_to_its_exposure() {
     // The exposure makes it a task of counts.
     let fit = FIT.replace("--task counts ", "");
     place.output(&format!("{fit} --exposure hours --out run"));
-    let scores = json(&place, "evaluate run new.csv --baseline");
+    let scores = place.json("evaluate run new.csv --baseline");
     assert_eq!(scores["task"], "counts");
     let lost = number(&scores["nll"]["value"]) - truth;
     assert!(lost.abs() < 0.01, "{lost}");
     let constant = &scores["baselines"][0]["scores"];
     // The mean count of an hour is another thing than the mean count.
     place.output(&format!("{FIT} --ignore hours --out ignored"));
-    let ignored = json(&place, "evaluate ignored new.csv --baseline");
+    let ignored = place.json("evaluate ignored new.csv --baseline");
     let ignored = &ignored["baselines"][0]["scores"];
     assert!(
         number(&constant["nll"]) < number(&ignored["nll"]) - 0.5,
@@ -273,27 +262,18 @@ fn what_is_no_exposure_is_refused() {
         ("--exposure hour", &["--exposure", "`hours`"]),
         ("--exposure hours --task regression", &["--task counts"]),
     ] {
-        let (code, message) = place.failure(&format!("{fit} {options}"));
-        assert_eq!(code, 2, "{options}: {message}");
-        for word in words {
-            assert!(message.contains(word), "{options}: {message}");
-        }
+        place.fails(&format!("{fit} {options}"), 2, words);
     }
     for cell in ["0", "-1", ""] {
         let (known, _) = visits_in_hours(1);
         place.write("bad.csv", &format!("{known}{cell},0.5,3\n"));
         let fit = fit.replace("known.csv", "bad.csv");
-        let (code, message) = place.failure(&format!("{fit} --exposure hours --validation 0"));
-        assert_eq!(code, 3, "{cell}: {message}");
-        for word in ["bad.csv", "line 1002", "`hours`", "above 0"] {
-            assert!(message.contains(word), "{cell}: {message}");
-        }
+        place.fails(
+            &format!("{fit} --exposure hours --validation 0"),
+            3,
+            &["bad.csv", "line 1002", "`hours`", "above 0"],
+        );
     }
     place.output(&format!("{fit} --exposure hours"));
-    let (code, message) = place.failure("predict run --row x=0");
-    assert_eq!(code, 2, "{message}");
-    assert!(
-        message.contains("`hours`") && message.contains("exposure"),
-        "{message}"
-    );
+    place.fails("predict run --row x=0", 2, &["`hours`", "exposure"]);
 }

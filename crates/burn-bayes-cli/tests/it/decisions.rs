@@ -96,11 +96,7 @@ fn a_row_that_cannot_be_predicted_says_why() {
             "cannot be used with",
         ),
     ] {
-        let (code, message) = place.failure(&format!("predict {arguments}"));
-        assert!(
-            code == 2 && message.contains(expected),
-            "{arguments}: {message}"
-        );
+        let message = place.fails(&format!("predict {arguments}"), 2, &[expected]);
         assert!(!message.contains("line 2"), "{message}");
     }
     // The target and a copied column may be named.
@@ -337,23 +333,18 @@ fn costs_without_sense_are_refused() {
             "--draws-file: is for numbers and counts",
         ),
     ] {
-        let (code, message) = place.failure(&format!("predict run moons.csv {options}"));
-        assert!(
-            code == 2 && message.contains(expected),
-            "{options}: {message}"
-        );
+        place.fails(&format!("predict run moons.csv {options}"), 2, &[expected]);
     }
     let place = Workplace::with_gap();
     place.output(&format!("{GAP} --epochs 1 --out run"));
     for options in ["predict run gap.csv", "evaluate run gap.csv"] {
-        let (code, message) = place.failure(&format!("{options} --cost fp=1,fn=2"));
-        assert!(
-            code == 2 && message.contains("the target is a number"),
-            "{message}"
+        place.fails(
+            &format!("{options} --cost fp=1,fn=2"),
+            2,
+            &["the target is a number"],
         );
     }
-    let (code, message) = place.failure("predict run gap.csv --top 1");
-    assert!(code == 2 && message.contains("--top"), "{message}");
+    place.fails("predict run gap.csv --top 1", 2, &["--top"]);
 }
 
 /// A folder with `grades.csv`, whose classes overlap.
@@ -499,16 +490,12 @@ fn costs_of_pairs_without_sense_are_refused() {
         ("--cost other=1 --positive low", "--positive"),
         ("--cost other=1 --target-risk 0.1", "leave one of them out"),
     ] {
-        let (code, message) = place.failure(&format!("predict run grades.csv {options}"));
-        assert!(
-            code == 2 && message.contains(expected),
-            "{options}: {message}"
-        );
+        place.fails(&format!("predict run grades.csv {options}"), 2, &[expected]);
     }
-    let (code, message) = place.failure("evaluate run grades.csv --cost low:high=5");
-    assert!(
-        code == 2 && message.contains("has no cost for `high:low`"),
-        "{message}"
+    place.fails(
+        "evaluate run grades.csv --cost low:high=5",
+        2,
+        &["has no cost for `high:low`"],
     );
 }
 
@@ -591,15 +578,17 @@ fn samples_are_those_of_the_predictions() {
     place.output("predict run --row x=-1 --draws 1000 --draws-file row.csv");
     assert!(samples.starts_with(&place.read("row.csv")));
     for file in ["new.csv", "run/config.toml"] {
-        let (code, message) = place.failure(&format!("predict run new.csv --draws-file {file}"));
-        assert!(
-            code == 2 && message.contains("--draws-file: is"),
-            "{message}"
+        place.fails(
+            &format!("predict run new.csv --draws-file {file}"),
+            2,
+            &["--draws-file: is"],
         );
     }
-    let (code, message) =
-        place.failure("predict run new.csv --output both.csv --draws-file both.csv");
-    assert!(code == 2 && message.contains("overwritten"), "{message}");
+    place.fails(
+        "predict run new.csv --output both.csv --draws-file both.csv",
+        2,
+        &["overwritten"],
+    );
 }
 
 #[test]

@@ -73,15 +73,9 @@ fn a_device_makes_the_run_that_the_cpu_makes() {
 #[test]
 fn a_device_that_was_not_built_in_is_a_usage_error() {
     let place = Workplace::with_moons();
-    let check = |arguments: &str, words: &[&str]| {
-        let (code, message) = place.failure(arguments);
-        assert_eq!(code, 2, "{arguments}: {message}");
-        for word in words {
-            assert!(message.contains(word), "no `{word}` in: {message}");
-        }
-    };
-    check(
+    place.fails(
         &format!("{MOONS} --device cuda --out run"),
+        2,
         &["--features cuda"],
     );
 }

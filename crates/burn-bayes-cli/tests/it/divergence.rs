@@ -3,20 +3,11 @@
 use std::fmt::Write;
 
 use burn_bayes::eval::uniforms;
-use serde_json::Value;
 
 use crate::workplace::{GAP, MOONS, Workplace};
 
 /// The exit code of a fit that has diverged.
 const NUMERICAL: i32 = 4;
-
-/// The messages of a command that succeeds.
-fn warnings(place: &Workplace, arguments: &str) -> String {
-    let output = place.burn_bayes(arguments).output().unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{arguments}: {errors}");
-    errors
-}
 
 /// Whether a page begins with the message that the fit cannot be used.
 fn has_banner(page: &str) -> bool {
@@ -26,24 +17,18 @@ fn has_banner(page: &str) -> bool {
 
 /// Checks a diverged fit with finite weights, whose error contains these words.
 fn check_divergence(place: &Workplace, fit: &str, rows: &str, words: &[&str]) {
-    let (code, message) = place.failure(&format!("{fit} --out run"));
-    assert_eq!(code, NUMERICAL, "{message}");
-    for word in ["diverged", "`--learning-rate`", "`--method`"]
-        .iter()
-        .chain(words)
-    {
-        assert!(message.contains(word), "no {word} in {message}");
-    }
+    let words = [&["diverged", "`--learning-rate`", "`--method`"], words].concat();
+    let message = place.fails(&format!("{fit} --out run"), NUMERICAL, &words);
     for file in ["weights.bpk", "model.toml", "validation.csv"] {
         assert!(place.path("run").join(file).is_file(), "{file}");
     }
-    let scores: Value = serde_json::from_str(&place.read("run/scores.json")).unwrap();
+    let scores = place.scores("run");
     let reason = scores["diverged"].as_str().unwrap();
     assert!(message.contains(reason), "{message}");
     assert!(has_banner(&place.read("run/report.html")));
 
-    let predicted = warnings(place, &format!("predict run {rows} --output out.csv"));
-    let evaluated = warnings(place, &format!("evaluate run {rows} --report page"));
+    let predicted = place.warnings(&format!("predict run {rows} --output out.csv"));
+    let evaluated = place.warnings(&format!("evaluate run {rows} --report page"));
     for warning in [predicted, evaluated] {
         let expected = format!("warning: the fit in run cannot be used: {reason}");
         assert!(warning.contains(&expected), "{warning}");
@@ -92,16 +77,9 @@ fn a_fit_whose_last_step_leaves_the_finite_numbers() {
         "--method map --noise-precision 1 --optimizer sgd --lr 1e38 --epochs 1 --batch-size 120";
     for held_out in ["--validation 0.2", "--validation 0"] {
         let fit = format!("{GAP} {step} {held_out} --out run");
-        let (code, message) = place.failure(&fit);
-        assert_eq!(code, NUMERICAL, "{held_out}: {message}");
-        assert!(message.contains("finite"), "{message}");
+        place.fails(&fit, NUMERICAL, &["finite"]);
         assert!(has_banner(&place.read("run/report.html")), "{held_out}");
-        let (code, message) = place.failure("predict run gap.csv");
-        assert_eq!(
-            (code, message.contains("not finished")),
-            (3, true),
-            "{message}"
-        );
+        place.fails("predict run gap.csv", 3, &["not finished"]);
     }
 }
 
@@ -109,8 +87,7 @@ fn a_fit_whose_last_step_leaves_the_finite_numbers() {
 fn a_fit_that_stops_within_the_training_leaves_a_report() {
     let place = Workplace::with_gap();
     let wild = "--method map --noise-precision 1 --optimizer sgd --lr 1e9";
-    let (code, message) = place.failure(&format!("{GAP} {wild} --out run"));
-    assert_eq!(code, NUMERICAL, "{message}");
+    let message = place.fails(&format!("{GAP} {wild} --out run"), NUMERICAL, &[]);
     let page = place.read("run/report.html");
     assert!(has_banner(&page) && page.contains("finite"), "{message}");
     // The next fit into the folder is independent.
@@ -122,8 +99,7 @@ fn a_fit_that_stops_within_the_training_leaves_a_report() {
 fn skipped_steps_are_reported() {
     let place = Workplace::with_gap();
     let wild = "--method slang --noise-precision 1 --initial-deviation 1e13";
-    let (code, message) = place.failure(&format!("{GAP} {wild} --out run"));
-    assert_eq!(code, NUMERICAL, "{message}");
+    let message = place.fails(&format!("{GAP} {wild} --out run"), NUMERICAL, &[]);
     let warnings: Vec<_> = message
         .lines()
         .filter(|line| line.contains("skipped"))
@@ -163,14 +139,11 @@ fn targets_that_are_noise_are_no_divergence() {
     for method in ["vifa", "map"] {
         for (target, task) in [("number", "regression"), ("class", "classification")] {
             let (fit, run) = (of_noise(target, task), format!("{method}-{target}"));
-            let said = place.output(&format!(
-                "{fit} --method {method} --epochs 20 --json --out {run}"
-            ));
-            let said: Value = serde_json::from_str(&said).unwrap();
+            let said = place.json(&format!("{fit} --method {method} --epochs 20 --out {run}"));
             assert!(said["scores"]["diverged"].is_null(), "{said}");
             let page = place.read(&format!("{run}/report.html"));
             assert!(!page.contains("This fit cannot be used"));
-            let warning = warnings(&place, &format!("predict {run} noise.csv --output out.csv"));
+            let warning = place.warnings(&format!("predict {run} noise.csv --output out.csv"));
             assert_eq!(warning, "");
         }
     }

@@ -32,10 +32,6 @@ pub(crate) fn wards(rows: usize, seed: u64) -> String {
     text
 }
 
-pub(crate) fn json(place: &Workplace, arguments: &str) -> Value {
-    serde_json::from_str(&place.output(&format!("{arguments} --json"))).unwrap()
-}
-
 #[test]
 fn a_group_that_the_noise_does_not_fit_is_found() {
     let place = Workplace::new();
@@ -44,7 +40,7 @@ fn a_group_that_the_noise_does_not_fit_is_found() {
     place.output(
         "fit --data known.csv --target y --task regression --model linear --ignore ward,dose --out run",
     );
-    let scores = json(&place, "evaluate run new.csv --by ward,dose");
+    let scores = place.json("evaluate run new.csv --by ward,dose");
     let columns = scores["by"].as_array().unwrap();
     let names: Vec<&str> = columns
         .iter()
@@ -114,7 +110,7 @@ fn classes_are_scored_by_group_and_small_groups_are_marked() {
     ] {
         assert!(text.contains(name), "{name}: {text}");
     }
-    let scores = json(&place, "evaluate run wards.csv --by ward,x");
+    let scores = place.json("evaluate run wards.csv --by ward,x");
     // Precision, recall and F1 are those of the confusion matrix.
     assert!(
         text.contains("by class:") && text.contains("precision"),
@@ -180,11 +176,7 @@ fn columns_that_cannot_group_rows_are_refused() {
         ("patient", ["200 categories", "at most 50", "merge"]),
         ("kind", ["--by: ", "the target `kind`", "another column"]),
     ] {
-        let (code, message) = place.failure(&format!("evaluate run patients.csv --by {by}"));
-        assert_eq!(code, 2, "{message}");
-        for word in words {
-            assert!(message.contains(word), "{word}: {message}");
-        }
+        place.fails(&format!("evaluate run patients.csv --by {by}"), 2, &words);
     }
 }
 
@@ -210,8 +202,8 @@ fn plain_models_of_a_run_score_new_rows() {
             writeln!(held_out, "{}", lines[row]).unwrap();
         }
         place.write("held-out.csv", &held_out);
-        let of_the_fit: Value = serde_json::from_str(&place.read("run/scores.json")).unwrap();
-        let scores = json(&place, "evaluate run held-out.csv --baseline");
+        let of_the_fit = place.scores("run");
+        let scores = place.json("evaluate run held-out.csv --baseline");
         // The forest is not kept.
         let [found, expected] =
             [&scores, &of_the_fit].map(|scores| scores["baselines"].as_array().unwrap());
@@ -226,9 +218,7 @@ fn plain_models_of_a_run_score_new_rows() {
         std::fs::rename(place.path(file), place.path("moved.csv")).unwrap();
         place.output("evaluate run moved.csv --baseline");
         std::fs::write(place.path("run/linear.bpk"), "damaged").unwrap();
-        let (code, message) = place.failure("evaluate run moved.csv --baseline");
-        assert_eq!(code, 3);
-        assert!(message.contains("linear.bpk"), "{message}");
+        place.fails("evaluate run moved.csv --baseline", 3, &["linear.bpk"]);
         place.output("evaluate run moved.csv");
     }
 }
@@ -239,7 +229,7 @@ fn a_run_without_held_out_rows_or_of_all_rows_has_plain_models() {
     place.output(&format!("{GAP} --validation 0 --out all"));
     place.output(&format!("{GAP} --refit --out refitted"));
     let of = |run: &str| {
-        let scores = json(&place, &format!("evaluate {run} gap.csv --baseline"));
+        let scores = place.json(&format!("evaluate {run} gap.csv --baseline"));
         let linear = &scores["baselines"][1]["scores"];
         (
             linear["nll"].as_f64().unwrap(),
@@ -259,6 +249,6 @@ fn a_run_without_held_out_rows_or_of_all_rows_has_plain_models() {
 
     // A linear model that is solved directly is compared with the constant alone.
     place.output(&format!("{} --out linear", GAP.replace("mlp:20", "linear")));
-    let scores = json(&place, "evaluate linear gap.csv --baseline");
+    let scores = place.json("evaluate linear gap.csv --baseline");
     assert_eq!(scores["baselines"].as_array().unwrap().len(), 1);
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::workplace::{GAP, MOONS, Workplace};
+use crate::workplace::{GAP, MOONS, Workplace, number};
 
 /// Rows with y = 10 + 3 x + a shift of each town, and little noise; `day` says nothing.
 fn rows() -> Workplace {
@@ -27,12 +27,7 @@ fn rows() -> Workplace {
 const FIT: &str = "fit --data rows.csv --ignore when --model linear";
 
 fn explained(place: &Workplace, options: &str) -> Value {
-    let output = place.output(&format!("explain run rows.csv --out page --json {options}"));
-    serde_json::from_str(&output).unwrap()
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap()
+    place.json(&format!("explain run rows.csv --out page {options}"))
 }
 
 #[test]
@@ -197,8 +192,7 @@ fn similar_rows_are_of_the_same_town_and_near() {
 fn similar_rows_of_a_network_are_on_the_same_side_of_a_gap() {
     let place = Workplace::with_gap();
     place.output(&format!("{GAP} --method laplace --epochs 200 --out run"));
-    let output = place.output("explain run gap.csv --out page --json --similar-to 1,2,3,4,5,6");
-    let found: Value = serde_json::from_str(&output).unwrap();
+    let found = place.json("explain run gap.csv --out page --similar-to 1,2,3,4,5,6");
     assert_eq!(found["similar"]["draws"], 400);
     assert_eq!(found["similar"]["training_rows"], 120);
     for (x, similar) in similar(&found, "x") {
@@ -217,8 +211,7 @@ fn similar_rows_of_a_network_are_on_the_same_side_of_a_gap() {
 fn similar_rows_of_classes_have_correlated_log_odds() {
     let place = Workplace::with_moons();
     place.output(&format!("{MOONS} --method mclmc --epochs 400 --out run"));
-    let output = place.output("explain run moons.csv --out page --json");
-    let found: Value = serde_json::from_str(&output).unwrap();
+    let found = place.json("explain run moons.csv --out page");
     let found = &found["similar"];
     assert_eq!(
         found["output"],
@@ -262,15 +255,13 @@ fn a_training_file_that_is_gone_or_changed_is_noted() {
         if let Some(text) = change {
             place.write("rows.csv", &text);
         }
-        let output = place.output("explain run new.csv --out page --json");
-        let found: Value = serde_json::from_str(&output).unwrap();
+        let found = place.json("explain run new.csv --out page");
         let note = found["similar"]["note"].as_str().unwrap();
         assert!(note.contains(part), "{note}");
         assert_eq!(found["importance"].as_array().unwrap().len(), 2);
         assert!(place.read("page/explanation.html").contains(part));
     }
     place.write("rows.csv", &text);
-    let found: Value =
-        serde_json::from_str(&place.output("explain run new.csv --out page --json")).unwrap();
+    let found = place.json("explain run new.csv --out page");
     assert!(found["similar"].get("note").is_none());
 }

@@ -4,16 +4,12 @@ use serde_json::Value;
 
 #[cfg(unix)]
 use crate::signals::{Reach, interrupted, wait_for_lines};
-use crate::workplace::{GAP, MOONS, Workplace};
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
+use crate::workplace::{GAP, MOONS, Workplace, json};
 
 #[test]
 fn a_fit_leaves_a_folder() {
     let place = Workplace::with_moons();
-    let outcome = json(&place.output(&format!("{MOONS} --epochs 200 --json --out run")));
+    let outcome = place.json(&format!("{MOONS} --epochs 200 --out run"));
     let accuracy = outcome["scores"]["accuracy"]["value"].as_f64().unwrap();
     let nll = outcome["scores"]["nll"]["value"].as_f64().unwrap();
     // A network bends around the moons: it makes fewer errors than a straight line, and is surer.
@@ -37,7 +33,7 @@ fn a_fit_leaves_a_folder() {
     ] {
         assert!(place.path("run").join(name).is_file(), "{name}");
     }
-    assert_eq!(json(&place.read("run/scores.json")), outcome["scores"]);
+    assert_eq!(place.scores("run"), outcome["scores"]);
     let metrics = place.read("run/metrics.jsonl");
     assert_eq!(metrics.lines().count(), 200);
     let last = json(metrics.lines().last().unwrap());
@@ -79,7 +75,7 @@ fn every_method_fits_and_predicts() {
             "--method mean-field",
             &format!("--method {method} --rank 2"),
         );
-        let outcome = json(&place.output(&format!("{options} --json --out {method}")));
+        let outcome = place.json(&format!("{options} --out {method}"));
         assert_eq!(outcome["method"], method);
         let rank = match method {
             "vifa" | "vafc" | "swag" | "factor-analysis" | "slang" | "laplace" => Value::from(2),
@@ -89,7 +85,7 @@ fn every_method_fits_and_predicts() {
         };
         assert_eq!(outcome["rank"], rank, "{method}");
         let plan = options.replacen("fit", "plan", 1);
-        let plan = json(&place.output(&format!("{plan} --json")));
+        let plan = place.json(&plan);
         assert_eq!(plan["rank"], rank, "{method}");
         let predictions = place.output(&format!("predict {method} moons.csv"));
         assert_eq!(predictions.lines().count(), 1 + 200);
@@ -105,7 +101,7 @@ fn every_method_fits_and_predicts() {
         let held_out: Vec<&str> = held_out.collect();
         assert_eq!(held_out.len(), 1 + 40);
         place.write("held_out.csv", &held_out.join("\n"));
-        let again = json(&place.output(&format!("evaluate {method} held_out.csv --json")));
+        let again = place.json(&format!("evaluate {method} held_out.csv"));
         for score in ["nll", "accuracy", "brier"] {
             let of = |scores: &Value| scores[score]["value"].as_f64().unwrap();
             let (before, after) = (of(&outcome["scores"]), of(&again));
@@ -122,7 +118,7 @@ fn the_exact_posterior_of_a_linear_regression_is_a_run_like_others() {
     let place = Workplace::with_gap();
     let exact = GAP.replace("--method mean-field", "--method exact");
     let linear = exact.replace("--model mlp:20", "--model linear");
-    let outcome = json(&place.output(&format!("{linear} --json --out run")));
+    let outcome = place.json(&format!("{linear} --out run"));
     assert_eq!(
         (&outcome["weights"], &outcome["rank"]),
         (&2.into(), &2.into())
@@ -131,33 +127,28 @@ fn the_exact_posterior_of_a_linear_regression_is_a_run_like_others() {
     assert_eq!(outcome["diagnosis"]["verdict"], "trust", "{outcome}");
     assert_eq!(outcome["verdict"], "look-closer", "{outcome}");
     assert_eq!(place.output("predict run gap.csv").lines().count(), 1 + 150);
-    let plan = json(&place.output(&format!("{linear} --json").replacen("fit", "plan", 1)));
+    let plan = place.json(&linear.replacen("fit", "plan", 1));
     assert_eq!(plan["rank"], 2);
-    let (code, message) = place.failure(&format!("{exact} --out network"));
-    assert!(
-        code == 2 && message.contains("`--model linear`"),
-        "{message}"
-    );
+    place.fails(&format!("{exact} --out network"), 2, &["`--model linear`"]);
     let place = Workplace::with_moons();
     let linear = MOONS.replace(
         "--model mlp:20 --method mean-field",
         "--model linear --method exact",
     );
-    let (code, message) = place.failure(&format!("{linear} --out classes"));
-    assert!(code == 2 && message.contains("classification"), "{message}");
+    place.fails(&format!("{linear} --out classes"), 2, &["classification"]);
 }
 
 #[test]
 fn numbers_come_back_in_their_own_unit() {
     let place = Workplace::with_gap();
-    let outcome = json(&place.output(&format!("{GAP} --json --out run")));
+    let outcome = place.json(&format!("{GAP} --out run"));
     let rmse = outcome["scores"]["rmse"]["value"].as_f64().unwrap();
     // The target has a deviation of about 40, and its noise 5.
     assert!(rmse > 3.0 && rmse < 20.0, "{rmse}");
     let noise = outcome["noise_precision"].as_f64().unwrap().powf(-0.5);
     assert!(noise > 3.0 && noise < 20.0, "{noise}");
     let given = format!("{GAP} --noise-precision 0.04 --json --out given");
-    let outcome = json(&place.output(&given));
+    let outcome = place.json(&given);
     let found = outcome["noise_precision"].as_f64().unwrap();
     assert!((found - 0.04).abs() < 1e-9, "{found}");
     assert_eq!(
@@ -168,21 +159,13 @@ fn numbers_come_back_in_their_own_unit() {
     );
 }
 
-/// The standard error of a command that must succeed.
-fn notes(place: &Workplace, arguments: &str) -> String {
-    let output = place.burn_bayes(arguments).output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{arguments}: {errors}");
-    errors
-}
-
 #[test]
 fn settings_without_effect_are_named() {
     let place = Workplace::with_gap();
     let note = |setting: &str| format!("note: `--{setting}` has no effect with");
     let direct = "a linear model that is solved directly; `--solver gradient` trains it";
     let options = format!("{GAP} --model linear --clip 1");
-    let errors = notes(&place, &format!("{options} --out direct"));
+    let errors = place.warnings(&format!("{options} --out direct"));
     for setting in ["epochs", "batch-size", "clip"] {
         assert!(
             errors.contains(&format!("{} {direct}", note(setting))),
@@ -192,16 +175,15 @@ fn settings_without_effect_are_named() {
     for setting in ["method", "model", "draws"] {
         assert!(!errors.contains(&note(setting)), "{errors}");
     }
-    let errors = notes(
-        &place,
-        &format!("{options} --solver gradient --rank 2 --out trained"),
-    );
+    let errors = place.warnings(&format!(
+        "{options} --solver gradient --rank 2 --out trained"
+    ));
     assert!(
         errors.contains("note: `--rank` has no effect with mean-field"),
         "{errors}"
     );
     assert_eq!(errors.matches("note: ").count(), 1, "{errors}");
-    let errors = notes(&place, &format!("{GAP} --solver gradient --out network"));
+    let errors = place.warnings(&format!("{GAP} --solver gradient --out network"));
     assert!(
         errors.contains("note: `--solver` has no effect with `model = mlp`"),
         "{errors}"
@@ -211,20 +193,14 @@ fn settings_without_effect_are_named() {
 #[test]
 fn the_task_is_inferred_and_kept() {
     let place = Workplace::with_moons();
-    let errors = notes(
-        &place,
-        "fit --data moons.csv --target kind --model linear --out classes",
-    );
+    let errors = place.warnings("fit --data moons.csv --target kind --model linear --out classes");
     assert!(errors.contains("task: classification, because"), "{errors}");
     assert!(
         place
             .read("classes/config.toml")
             .contains("task = \"classification\"")
     );
-    let errors = notes(
-        &place,
-        "fit --data moons.csv --target x --model linear --out numbers",
-    );
+    let errors = place.warnings("fit --data moons.csv --target x --model linear --out numbers");
     assert!(
         errors.contains("task: regression, because the target `x`"),
         "{errors}"
@@ -236,7 +212,7 @@ fn the_task_is_inferred_and_kept() {
 fn patience_keeps_the_best_epoch_and_a_refit_has_all_rows() {
     let place = Workplace::with_moons();
     let fit = format!("{MOONS} --epochs 400 --lr 0.1 --patience 5 --json");
-    let kept = json(&place.output(&format!("{fit} --out kept")));
+    let kept = place.json(&format!("{fit} --out kept"));
     let best = kept["best_epoch"].as_u64().unwrap() as usize;
     let metrics = place.read("kept/metrics.jsonl");
     let lines: Vec<Value> = metrics.lines().map(json).collect();
@@ -250,7 +226,7 @@ fn patience_keeps_the_best_epoch_and_a_refit_has_all_rows() {
     let best_score = score(&lines[best - 1]);
     assert!(learned.into_iter().all(|line| score(line) >= best_score));
 
-    let again = json(&place.output(&format!("{fit} --refit --out again")));
+    let again = place.json(&format!("{fit} --refit --out again"));
     for part in ["best_epoch", "scores"] {
         assert_eq!(again[part].get("nll"), kept[part].get("nll"), "{part}");
     }
@@ -265,25 +241,25 @@ fn patience_keeps_the_best_epoch_and_a_refit_has_all_rows() {
     let posterior = |run| std::fs::read(place.path(run).join("posterior.safetensors")).unwrap();
     assert!(posterior("kept") != posterior("again"));
     for (run, use_of_rows) in [("kept", "chose the epoch"), ("again", "trained the model")] {
-        let (code, message) = place.failure(&format!("predict {run} moons.csv --target-risk 0.5"));
-        assert!(code == 2 && message.contains(use_of_rows), "{message}");
+        place.fails(
+            &format!("predict {run} moons.csv --target-risk 0.5"),
+            2,
+            &[use_of_rows],
+        );
     }
-    let message = notes(
-        &place,
-        &format!("{MOONS} --refit --validation 0 --out none"),
-    );
+    let message = place.warnings(&format!("{MOONS} --refit --validation 0 --out none"));
     assert!(message.contains("`--refit` has no effect"), "{message}");
 }
 
 #[test]
 fn a_fit_is_judged_beside_plain_models() {
     let place = Workplace::with_moons();
-    let outcome = json(&place.output(&format!("{MOONS} --against-map --json --out run")));
+    let outcome = place.json(&format!("{MOONS} --against-map --out run"));
     let scores = &outcome["scores"];
     for part in ["verdict", "diagnosis", "baselines"] {
         assert_eq!(outcome[part], scores[part], "{part}");
     }
-    assert_eq!(json(&place.read("run/scores.json")), *scores);
+    assert_eq!(place.scores("run"), *scores);
     let baselines = scores["baselines"].as_array().unwrap();
     let models: Vec<_> = baselines
         .iter()
@@ -320,7 +296,7 @@ fn a_fit_is_judged_beside_plain_models() {
     assert!(text.contains("do not use: on the held-out rows"), "{text}");
     // A linear model is its own baseline, and without held-out rows there is none.
     let linear = MOONS.replace("--model mlp:20", "--model linear");
-    let outcome = json(&place.output(&format!("{linear} --json --out linear")));
+    let outcome = place.json(&format!("{linear} --out linear"));
     let models: Vec<_> = outcome["baselines"]
         .as_array()
         .unwrap()
@@ -333,7 +309,7 @@ fn a_fit_is_judged_beside_plain_models() {
     for better in ["a random forest", "a small network"] {
         assert!(text.contains(&format!("worse than {better}")), "{text}");
     }
-    let outcome = json(&place.output(&format!("{MOONS} --validation 0 --json --out none")));
+    let outcome = place.json(&format!("{MOONS} --validation 0 --out none"));
     assert_eq!(outcome["baselines"].as_array().unwrap().len(), 0);
     assert!(outcome["verdict"].is_string());
 }
@@ -366,8 +342,7 @@ fn a_fit_without_held_out_rows_may_have_diverged_too() {
         "{GAP} --validation 0 --optimizer sgd --lr 0.5 --epochs 1 --batch-size 150 --out run"
     );
     let fit = fit.replace("--epochs 60 --batch-size 10 ", "");
-    let (code, message) = place.failure(&fit);
-    assert_eq!(code, 4, "{message}");
+    let message = place.fails(&fit, 4, &[]);
     assert!(
         message.contains("diverged") || message.contains("not finite"),
         "{message}"
@@ -387,10 +362,7 @@ fn few_rows_are_fitted() {
             let outcome = place.output(&format!("{options} --json --out {rows}"));
             assert!(json(&outcome)["verdict"].is_string(), "{rows}: {outcome}");
             place.output(&format!("predict {rows} few.csv"));
-            let errors = notes(
-                place,
-                &format!("{options} --model mlp:60 --out {rows}-wide"),
-            );
+            let errors = place.warnings(&format!("{options} --model mlp:60 --out {rows}-wide"));
             assert_eq!(
                 errors.contains("mostly determined by the prior: "),
                 rows < 39,
@@ -414,7 +386,7 @@ fn metrics(place: &Workplace, run: &str) -> Vec<Value> {
 #[test]
 fn epochs_tell_how_well_the_held_out_rows_are_predicted() {
     let place = Workplace::with_moons();
-    let outcome = json(&place.output(&format!("{MOONS} --draws 10 --json --out run")));
+    let outcome = place.json(&format!("{MOONS} --draws 10 --out run"));
     let lines = metrics(&place, "run");
     let of = |line: &Value, name: &str| line[name].as_f64().unwrap();
     // The same ten draws as for the scores.
@@ -440,7 +412,7 @@ fn epochs_tell_how_well_the_held_out_rows_are_predicted() {
 #[test]
 fn numbers_are_scored_on_the_scale_of_the_loss() {
     let place = Workplace::with_gap();
-    let outcome = json(&place.output(&format!("{GAP} --draws 10 --json --out run")));
+    let outcome = place.json(&format!("{GAP} --draws 10 --out run"));
     let lines = metrics(&place, "run");
     let last = &lines[59];
     let learnt: toml::Table = place.read("run/model.toml").parse().unwrap();
@@ -461,7 +433,7 @@ fn a_file_of_settings_is_overridden_by_options() {
         "[data]\npath = \"moons.csv\"\ntarget = \"kind\"\ntask = \"classification\"\n\
          [fit]\nmethod = \"map\"\nmodel = \"mlp:5\"\nepochs = 50\n",
     );
-    let outcome = json(&place.output("fit --config fit.toml --epochs 20 --json --out run"));
+    let outcome = place.json("fit --config fit.toml --epochs 20 --out run");
     assert_eq!(
         (&outcome["method"], &outcome["model"]),
         (&"map".into(), &"mlp:5".into())
@@ -508,11 +480,10 @@ fn codes_are_categories_and_words_are_missing_where_options_say_so() {
     place.write("new.csv", "age,ward\nnone,101\n");
     place.output("predict run new.csv");
     place.write("other.csv", "age,ward\n-9,103\n");
-    let (code, message) = place.failure("predict run other.csv");
-    assert_eq!(code, 3);
-    assert!(
-        message.contains("line 2, column `ward`: found `103`"),
-        "{message}"
+    place.fails(
+        "predict run other.csv",
+        3,
+        &["line 2, column `ward`: found `103`"],
     );
 }
 
@@ -539,14 +510,12 @@ fn rows_may_come_through_a_pipe() {
 fn a_run_is_not_overwritten() {
     let place = Workplace::with_moons();
     place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
-    let (code, message) = place.failure(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
-    assert_eq!(code, 2);
-    assert!(
-        message.contains("--out: ") && message.contains("finished"),
-        "{message}"
+    place.fails(
+        &format!("{MOONS} --epochs 1 --lr 0.1 --out run"),
+        2,
+        &["--out: ", "finished"],
     );
-    let (code, message) = place.failure("fit --resume --out run");
-    assert_eq!((code, message.contains("finished")), (2, true), "{message}");
+    place.fails("fit --resume --out run", 2, &["finished"]);
 }
 
 #[test]
@@ -644,8 +613,7 @@ fn a_fit_that_was_killed_before_its_last_file_is_resumed_to_the_same_bytes() {
         for name in last {
             std::fs::remove_file(place.path("run").join(name)).unwrap();
         }
-        let (code, message) = place.failure("predict run moons.csv");
-        assert_eq!((code, message.contains("--resume")), (3, true), "{message}");
+        place.fails("predict run moons.csv", 3, &["--resume"]);
         place.output("fit --resume --out run");
         assert!(files() == whole, "{last:?}");
         place.output("predict run moons.csv");
@@ -669,21 +637,14 @@ fn check_interruption(options: &str, epochs: usize) {
     assert!(message.ends_with(continuation), "{message}");
     assert!(!place.path("run/model.toml").exists());
 
-    let (code, message) = place.failure("predict run gap.csv");
-    assert_eq!((code, message.contains("--resume")), (3, true), "{message}");
-    let (code, message) = place.failure("fit --resume --epochs 3 --out run");
-    assert_eq!(
-        (code, message.contains("--resume: ")),
-        (2, true),
-        "{message}"
-    );
+    place.fails("predict run gap.csv", 3, &["--resume"]);
+    place.fails("fit --resume --epochs 3 --out run", 2, &["--resume: "]);
     let config = place.read("run/config.toml");
     place.write(
         "run/config.toml",
         &config.replace("batch_size = 10", "batch_size = 11"),
     );
-    let (code, message) = place.failure("fit --resume --out run");
-    assert!(code == 3 && message.contains("settings"), "{message}");
+    place.fails("fit --resume --out run", 3, &["settings"]);
     place.write("run/config.toml", &config);
 
     place.output("fit --resume --out run");
@@ -738,7 +699,7 @@ fn chains_that_agree_are_trusted_and_those_that_do_not_are_told_what_helps() {
     let place = Workplace::with_gap();
     let fit = |epochs: usize| {
         let options = format!("{GAP} --method mclmc --model linear --epochs {epochs}");
-        json(&place.output(&format!("{options} --json --out run{epochs}")))
+        place.json(&format!("{options} --out run{epochs}"))
     };
     let long = fit(20_000);
     let r_hat = long["agreement"]["r_hat"].as_f64().unwrap();
@@ -754,24 +715,22 @@ fn chains_that_agree_are_trusted_and_those_that_do_not_are_told_what_helps() {
 fn chains_of_a_finished_fit_go_on() {
     let place = Workplace::with_gap();
     let fit = format!("{GAP} --method mclmc --model linear --epochs 30");
-    let finished = json(&place.output(&format!("{fit} --json --out run")));
+    let finished = place.json(&format!("{fit} --out run"));
     assert!(
         finished["agreement"]["r_hat"].as_f64().unwrap() > 1.05,
         "{finished}"
     );
-    let (code, message) = place.failure("fit --resume --out run");
-    assert_eq!(code, 2);
-    assert!(
-        message.contains("with a longer `--budget` its chains go on"),
-        "{message}"
+    place.fails(
+        "fit --resume --out run",
+        2,
+        &["with a longer `--budget` its chains go on"],
     );
-    let (code, message) = place.failure("fit --resume --out run --budget 1 --seed 3");
-    assert_eq!(code, 2);
-    assert!(
-        message.contains("`--budget` and `--until-rhat`"),
-        "{message}"
+    place.fails(
+        "fit --resume --out run --budget 1 --seed 3",
+        2,
+        &["`--budget` and `--until-rhat`"],
     );
-    let longer = json(&place.output("fit --resume --out run --until-rhat 1.03 --budget 1 --json"));
+    let longer = place.json("fit --resume --out run --until-rhat 1.03 --budget 1");
     let agreement = &longer["agreement"];
     assert!(agreement["r_hat"].as_f64().unwrap() <= 1.03, "{longer}");
     assert_eq!(longer["posterior"], "trust");
@@ -794,16 +753,17 @@ fn chains_of_a_finished_fit_go_on() {
     );
     // There is nothing left to ask for.
     assert!(!place.path("run/checkpoint.bin").exists());
-    let (code, message) = place.failure("fit --resume --out run --budget 9");
-    assert_eq!(code, 2);
-    assert!(
-        message.contains("has nothing to do: run is finished"),
-        "{message}"
+    place.fails(
+        "fit --resume --out run --budget 9",
+        2,
+        &["has nothing to do: run is finished"],
     );
     for (option, problem) in [("--until-rhat 1", "above 1"), ("--budget 0", "above zero")] {
-        let (code, message) = place.failure(&format!("{GAP} --method mclmc --out other {option}"));
-        assert_eq!(code, 2);
-        assert!(message.contains(problem), "{message}");
+        place.fails(
+            &format!("{GAP} --method mclmc --out other {option}"),
+            2,
+            &[problem],
+        );
     }
 }
 
@@ -819,7 +779,7 @@ fn f1_names_its_class() {
     let fit = format!("{MOONS} --epochs 1 --lr 0.1");
     let second = place.output(&format!("{fit} --out second"));
     assert!(second.contains("F1 (positive: upper)"), "{second}");
-    let first = json(&place.output(&format!("{fit} --positive lower --json --out first")));
+    let first = place.json(&format!("{fit} --positive lower --out first"));
     assert_eq!(first["scores"]["positive"], "lower");
     assert!(
         place
@@ -835,12 +795,12 @@ fn f1_names_its_class() {
         );
     }
     for (run, class) in [("first", 0), ("second", 1)] {
-        let scores = json(&place.read(&format!("{run}/scores.json")));
+        let scores = place.scores(run);
         let count = |row: usize, column: usize| scores["confusion"][row][column].as_f64().unwrap();
         let hits = 2.0 * count(class, class);
         let f1 = hits / (hits + count(0, 1) + count(1, 0));
         assert_eq!(scores["f1"]["value"].as_f64(), Some(f1), "{scores}");
     }
-    let f1 = |run: &str| json(&place.read(&format!("{run}/scores.json")))["f1"]["value"].clone();
+    let f1 = |run: &str| place.scores(run)["f1"]["value"].clone();
     assert_ne!(f1("first"), f1("second"));
 }

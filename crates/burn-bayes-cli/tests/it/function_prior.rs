@@ -38,10 +38,7 @@ fn number_of(scores: &Value, score: &str) -> f64 {
 #[test]
 fn a_regression_learns_the_kernel_of_its_prior() {
     let place = with_series();
-    let fit = |options: &str| -> Value {
-        let text = place.output(&format!("{SERIES} --json {options}"));
-        serde_json::from_str(&text).unwrap()
-    };
+    let fit = |options: &str| place.json(&format!("{SERIES} {options}"));
     let first = fit("--prior gp:periodic --out first");
     let kernel = first["kernel"].as_str().unwrap();
     // The period is that of the series, in the unit of the standardised input.
@@ -68,10 +65,8 @@ fn a_regression_learns_the_kernel_of_its_prior() {
         functions < 0.15 && functions < 0.5 * weights,
         "{functions} {weights}"
     );
-    let ahead = |run: &str| -> f64 {
-        let text = place.output(&format!("evaluate {run} ahead.csv --json"));
-        number_of(&serde_json::from_str(&text).unwrap(), "rmse")
-    };
+    let ahead =
+        |run: &str| -> f64 { number_of(&place.json(&format!("evaluate {run} ahead.csv")), "rmse") };
     let (functions, weights) = (ahead("first"), ahead("weights"));
     assert!(functions < 0.2 && weights > 0.5, "{functions} {weights}");
 
@@ -87,10 +82,7 @@ fn methods_with_rows_or_gradients_accept_the_prior() {
         let options = GAP
             .replace("mean-field", method)
             .replace("--epochs 60", "--epochs 4");
-        let text = place.output(&format!(
-            "{options} --json --prior gp:rbf+linear --out {method}"
-        ));
-        let outcome: Value = serde_json::from_str(&text).unwrap();
+        let outcome = place.json(&format!("{options} --prior gp:rbf+linear --out {method}"));
         let kernel = outcome["kernel"].as_str().unwrap();
         assert!(
             kernel.contains("rbf(") && kernel.contains("linear("),
@@ -103,10 +95,9 @@ fn methods_with_rows_or_gradients_accept_the_prior() {
 fn a_fit_is_compared_with_the_exact_process() {
     let place = Workplace::with_gap();
     let fit = |options: &str| -> Value {
-        let text = place.output(&format!(
-            "fit --data gap.csv --target price --task regression --prior gp:rbf --json {options}"
-        ));
-        serde_json::from_str(&text).unwrap()
+        place.json(&format!(
+            "fit --data gap.csv --target price --task regression --prior gp:rbf {options}"
+        ))
     };
     let finished = fit("--out finished");
     assert_eq!(finished["verdict"], "trust", "{finished}");
@@ -144,9 +135,11 @@ fn a_prior_that_cannot_be_used_is_refused() {
             "--prior-precision: ",
         ),
     ] {
-        let (code, message) = gap.failure(&format!("{options} --prior gp:rbf --out run"));
-        assert_eq!(code, 2, "{message}");
-        assert!(message.contains(expected), "{message}");
+        gap.fails(
+            &format!("{options} --prior gp:rbf --out run"),
+            2,
+            &[expected],
+        );
     }
     for (prior, expected) in [
         ("rbf", "neither `weights` nor `gp:`"),
@@ -154,8 +147,6 @@ fn a_prior_that_cannot_be_used_is_refused() {
         ("gp:rbf+", "at character 5"),
         ("gp:rbf(2)", "learned"),
     ] {
-        let (code, message) = gap.failure(&format!("{GAP} --prior {prior} --out run"));
-        assert_eq!(code, 2, "{message}");
-        assert!(message.contains(expected), "{message}");
+        gap.fails(&format!("{GAP} --prior {prior} --out run"), 2, &[expected]);
     }
 }

@@ -6,8 +6,7 @@ use serde_json::Value;
 use crate::workplace::{GAP, Workplace};
 
 fn plan(place: &Workplace, change: &str) -> Value {
-    let options = format!("{GAP} {change} --json").replacen("fit", "plan", 1);
-    serde_json::from_str(&place.output(&options)).unwrap()
+    place.json(&format!("{GAP} {change}").replacen("fit", "plan", 1))
 }
 
 #[test]
@@ -63,16 +62,11 @@ fn generated_sets_are_listed() {
     for name in ["patients", "two-moons"] {
         assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
     }
-    let listed: Value = serde_json::from_str(&place.output("data list --json")).unwrap();
+    let listed = place.json("data list");
     let sets = listed["sets"].as_array().unwrap();
     let patients = sets.iter().find(|set| set["name"] == "patients").unwrap();
     assert_eq!(patients["target"], "ill");
-    let (code, message) = place.failure("data generate nosuchset");
-    assert_eq!(
-        (code, message.contains("nosuchset")),
-        (2, true),
-        "{message}"
-    );
+    place.fails("data generate nosuchset", 2, &["nosuchset"]);
 }
 
 #[test]
@@ -101,7 +95,7 @@ fn generated_sets_can_be_read_again() {
 #[test]
 fn the_demonstration_tells_methods_apart() {
     let place = Workplace::new();
-    let outcome: Value = serde_json::from_str(&place.output("demo --out demo --json")).unwrap();
+    let outcome = place.json("demo --out demo");
     let fits = outcome["fits"].as_array().unwrap();
     let of = |problem: &str, method: &str, name: &str| {
         let mut fits = fits.iter();

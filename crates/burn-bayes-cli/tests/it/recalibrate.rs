@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use crate::evaluate::json;
 use crate::predict::{column, numbers};
 use crate::workplace::{GAP, MOONS, Workplace};
 
@@ -18,8 +17,7 @@ fn write_held_out(place: &Workplace, run: &str, file: &str) {
 }
 
 fn recalibration(place: &Workplace, run: &str) -> Value {
-    let scores: Value = serde_json::from_str(&place.read(&format!("{run}/scores.json"))).unwrap();
-    scores["recalibration"].clone()
+    place.scores(run)["recalibration"].clone()
 }
 
 fn nll(found: &Value) -> f64 {
@@ -44,8 +42,8 @@ fn a_temperature_of_a_classification_is_that_of_the_held_out_rows() {
     assert!(temperature > 1.0, "an overconfident network: {found}");
     assert_eq!(found["kind"], "temperature");
     let number = |name: &str| found[name].as_f64().unwrap();
-    let scores: Value = serde_json::from_str(&place.read("run/scores.json")).unwrap();
-    let plain: Value = serde_json::from_str(&place.read("plain/scores.json")).unwrap();
+    let scores = place.scores("run");
+    let plain = place.scores("plain");
     assert!((number("nll_before") - nll(&plain)).abs() < 1e-12);
     assert!((number("nll_after") - nll(&scores)).abs() < 1e-12);
     assert!((number("difference") - (nll(&scores) - nll(&plain))).abs() < 1e-12);
@@ -65,7 +63,7 @@ fn a_temperature_of_a_classification_is_that_of_the_held_out_rows() {
     }
     // The scored predictions are cross-fitted, so they differ from those of the final map.
     assert!(fitted.iter().zip(&scored).any(|(one, other)| one != other));
-    let evaluated = json(&place, "evaluate run held-out.csv");
+    let evaluated = place.json("evaluate run held-out.csv");
     assert!(nll(&evaluated) < nll(&plain), "{evaluated}");
     let report = place.read("run/report.html");
     assert!(report.contains("recalibrated by cross-fitting"));
@@ -81,11 +79,7 @@ fn a_temperature_of_a_classification_is_that_of_the_held_out_rows() {
             ["`recalibrate`", "fit without it"],
         ),
     ] {
-        let (code, message) = place.failure(command);
-        assert_eq!(code, 2, "{message}");
-        for word in words {
-            assert!(message.contains(word), "{word}: {message}");
-        }
+        place.fails(command, 2, &words);
     }
 }
 
@@ -144,12 +138,8 @@ fn a_factor_of_a_regression_scales_all_deviations() {
 fn a_diverged_fit_is_not_hidden() {
     let place = Workplace::new();
     place.output("data generate gap --rows 200 --seed 3 --output gap.csv");
-    let (code, message) = place.failure(
-        "fit --data gap.csv --target y --task regression --model mlp:20 --method mean-field --epochs 60 --draws 20 \
-         --validation 0.4 --noise-precision 1000 --recalibrate variance --out run",
-    );
-    assert_eq!(code, 4, "{message}");
-    assert!(message.contains("the fit has diverged"), "{message}");
+    place.fails("fit --data gap.csv --target y --task regression --model mlp:20 --method mean-field --epochs 60 --draws 20 \
+         --validation 0.4 --noise-precision 1000 --recalibrate variance --out run", 4, &["the fit has diverged"]);
     assert!(
         recalibration(&place, "run")["deviation_factor"]
             .as_f64()
@@ -174,11 +164,7 @@ fn unsuitable_recalibrations_are_refused_before_the_training() {
             ["--recalibrate: ", "leave it out"],
         ),
     ] {
-        let (code, message) = place.failure(&arguments);
-        assert_eq!(code, 2, "{message}");
-        for word in words.iter().chain(&["recalibrate"]) {
-            assert!(message.contains(word), "{arguments}: {word}: {message}");
-        }
+        place.fails(&arguments, 2, &[&words[..], &["recalibrate"]].concat());
         assert!(!place.path("run").exists(), "{arguments}");
     }
 }

@@ -4,7 +4,7 @@ use burn_bayes_tabular::report::number;
 use serde_json::Value;
 
 use crate::predict::{column, numbers};
-use crate::workplace::Workplace;
+use crate::workplace::{Workplace, json};
 
 /// A search that takes a second.
 const TUNE: &str = "tune --data gap.csv --target price --task regression --method mean-field \
@@ -14,10 +14,6 @@ const TUNE: &str = "tune --data gap.csv --target price --task regression --metho
 const COMPARE: &str = "compare --data moons.csv --target kind --task classification \
                        --methods map,mean-field --no-plain --model mlp:10 --epochs 10 --draws 10 --repeats 2 \
                        --folds 3 --json";
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
 
 /// All columns except times and commands.
 fn scores(comparison: &str) -> Vec<Value> {
@@ -29,7 +25,7 @@ fn scores(comparison: &str) -> Vec<Value> {
 #[test]
 fn a_search_ends_in_settings_that_fit_takes() {
     let place = Workplace::with_gap();
-    let outcome = json(&place.output(&format!("{TUNE} --out found")));
+    let outcome = place.json(&format!("{TUNE} --out found"));
     let trials = outcome["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 4);
     let costs: Vec<f64> = trials
@@ -50,7 +46,7 @@ fn a_search_ends_in_settings_that_fit_takes() {
 fn a_search_of_chains_tries_linear_models_and_likelihoods() {
     let place = Workplace::with_gap();
     let tune = "tune --data gap.csv --target price --task regression --method mclmc --epochs 60 --trials 8 --folds 2 --json";
-    let outcome = json(&place.output(&format!("{tune} --out found")));
+    let outcome = place.json(&format!("{tune} --out found"));
     let trials = outcome["trials"].as_array().unwrap();
     let tried = |name: &str| {
         let values = trials
@@ -60,7 +56,7 @@ fn a_search_of_chains_tries_linear_models_and_likelihoods() {
     };
     assert!(tried("likelihood").len() > 1, "{:?}", tried("likelihood"));
     assert!(tried("model").len() > 1, "{:?}", tried("model"));
-    let given = json(&place.output(&format!("{tune} --likelihood gaussian --out given")));
+    let given = place.json(&format!("{tune} --likelihood gaussian --out given"));
     assert!(given["trials"][0]["settings"]["likelihood"].is_null());
 }
 
@@ -85,8 +81,7 @@ fn a_search_is_the_same_on_any_number_of_threads_and_after_an_interruption() {
             .read("three/trials.jsonl")
             .starts_with(&kept.join("\n"))
     );
-    let (code, message) = place.failure(&format!("{TUNE} --out one"));
-    assert!(code == 2 && message.contains("--resume"), "{message}");
+    place.fails(&format!("{TUNE} --out one"), 2, &["--resume"]);
     let anew = place.output(&format!("{TUNE} --overwrite --out three"));
     assert_eq!(anew, three);
     let count = |run: &str| place.read(&format!("{run}/trials.jsonl")).lines().count();
@@ -121,17 +116,15 @@ fn the_settings_of_an_ensemble_are_compared_as_single_fits() {
                    --repeats 1 --folds 2 --json";
     let one = place.output(&format!("{compare} --config one.toml --out one"));
     let command = format!("{compare} --config two.toml --out two");
-    let output = place.burn_bayes(&command).output().unwrap();
-    let message = String::from_utf8_lossy(&output.stderr);
+    let [two, message] = place.said(&command);
     assert!(message.contains("single fits are compared"), "{message}");
-    let two = String::from_utf8(output.stdout).unwrap();
     assert_eq!(scores(&one), scores(&two));
 }
 
 #[test]
 fn few_survive_the_first_fold() {
     let place = Workplace::with_gap();
-    let outcome = json(&place.output(&format!("{TUNE} --survivors 2 --out found")));
+    let outcome = place.json(&format!("{TUNE} --survivors 2 --out found"));
     let folds = outcome["trials"].as_array().unwrap().iter();
     let folds: Vec<_> = folds
         .map(|trial| trial["folds"].as_u64().unwrap())
@@ -143,13 +136,16 @@ fn few_survive_the_first_fold() {
 fn ranges_come_from_a_file() {
     let place = Workplace::with_gap();
     place.write("ranges.toml", "clip = { log_uniform = [5.0, 6.0] }\n");
-    let outcome = json(&place.output(&format!("{TUNE} --ranges ranges.toml --out found")));
+    let outcome = place.json(&format!("{TUNE} --ranges ranges.toml --out found"));
     let settings = outcome["trials"][0]["settings"].as_object().unwrap();
     assert_eq!(settings.len(), 1);
     assert!((5.0..=6.0).contains(&settings["clip"].as_f64().unwrap()));
     place.write("ranges.toml", "clipp = { log_uniform = [5.0, 6.0] }\n");
-    let (code, message) = place.failure(&format!("{TUNE} --ranges ranges.toml --out other"));
-    assert!(code == 2 && message.contains("clipp"), "{message}");
+    place.fails(
+        &format!("{TUNE} --ranges ranges.toml --out other"),
+        2,
+        &["clipp"],
+    );
 }
 
 #[test]
@@ -157,7 +153,7 @@ fn the_cost_has_its_name_in_the_scores_of_the_task() {
     let place = Workplace::with_moons();
     let tune = "tune --data moons.csv --target kind --task classification --method map --epochs 2 \
                 --trials 2 --folds 2 --json --out found";
-    let outcome = json(&place.output(tune));
+    let outcome = place.json(tune);
     let trial = &outcome["trials"][0];
     assert!(trial["nll"].is_f64(), "{outcome}");
     let heads = place.read("found/trials.csv");
@@ -174,7 +170,7 @@ fn default_ranks_fit_a_network_of_few_weights() {
             "tune --data moons.csv --target kind --task classification --ignore y --model linear \
              --method {method} --epochs 60 --draws 2 --trials 8 --folds 2 --json --out {method}"
         );
-        let outcome = json(&place.output(&tune));
+        let outcome = place.json(&tune);
         let trials = outcome["trials"].as_array().unwrap().iter();
         let ranks = trials.map(|trial| trial["settings"]["rank"].as_u64().unwrap());
         // One feature and a bias, for each of two classes.
@@ -187,18 +183,20 @@ fn what_no_trial_can_use_is_refused_before_the_first() {
     let place = Workplace::with_gap();
     place.write("ranges.toml", "rank = { choice = [1, 32] }\n");
     let tune = TUNE.replace("--method mean-field", "--method vifa");
-    let (code, message) = place.failure(&format!("{tune} --ranges ranges.toml --out found"));
-    assert_eq!(code, 2, "{message}");
-    assert!(
-        message.contains("`rank` is 32") && message.contains("31 weights"),
-        "{message}"
+    place.fails(
+        &format!("{tune} --ranges ranges.toml --out found"),
+        2,
+        &["`rank` is 32", "31 weights"],
     );
     assert!(!place.path("found").exists(), "nothing was begun");
 
     let place = Workplace::with_moons();
     let compare = COMPARE.replace("map,mean-field", "map,swag");
-    let (code, message) = place.failure(&format!("{compare} --rank 1 --out found"));
-    assert!(code == 2 && message.contains("--rank: is 1"), "{message}");
+    place.fails(
+        &format!("{compare} --rank 1 --out found"),
+        2,
+        &["--rank: is 1"],
+    );
     assert!(!place.path("found").exists(), "nothing was begun");
 }
 
@@ -212,12 +210,7 @@ fn options_that_would_say_nothing_are_refused() {
         assert!(message.contains(&format!("{name}: ")), "{message}");
     }
     let searched = "tune --data moons.csv --target kind --task classification --lr 0.1 --out found";
-    let (code, message) = place.failure(searched);
-    assert_eq!(code, 2, "{message}");
-    assert!(
-        message.contains("--learning-rate: is searched"),
-        "{message}"
-    );
+    place.fails(searched, 2, &["--learning-rate: is searched"]);
     assert!(!place.path("found").exists(), "nothing was begun");
     // The file may contain all settings of a fit.
     place.write(
@@ -247,9 +240,11 @@ fn a_comparison_of_nothing_leaves_its_table_and_a_code() {
     let place = Workplace::with_gap();
     let compare = "compare --data gap.csv --target price --task regression --methods map,mean-field \
                    --noise-precision 0.04 --epochs 2 --draws 2 --repeats 1 --folds 2 --no-plain --out compared";
-    let (code, message) = place.failure(&format!("{compare} --optimizer sgd --lr 1e9"));
-    assert_eq!(code, 4, "{message}");
-    assert!(message.contains("all 4 runs diverged"), "{message}");
+    place.fails(
+        &format!("{compare} --optimizer sgd --lr 1e9"),
+        4,
+        &["all 4 runs diverged"],
+    );
     assert!(place.read("compared/compare.md").contains("| map | 2 |"));
 }
 
@@ -261,7 +256,7 @@ fn an_error_as_large_as_the_targets_is_no_divergence() {
     place.write("large.csv", &format!("x,price\n{rows}"));
     let compare = "compare --data large.csv --target price --task regression --methods map,mean-field \
                    --no-standardize --epochs 30 --draws 5 --repeats 1 --folds 2 --json --out compared";
-    let comparison = json(&place.output(compare));
+    let comparison = place.json(compare);
     // Errors above ten, with a target deviation of 28.
     for method in comparison["methods"].as_array().unwrap() {
         assert_eq!(method["diverged"], 0, "{comparison}");
@@ -302,7 +297,7 @@ fn plain_models_are_compared_with_methods() {
     let place = Workplace::with_moons();
     let compare = COMPARE.replace("map,mean-field --no-plain", "map");
     let compare = format!("{compare} --plain constant,linear,forest");
-    let found = json(&place.output(&format!("{compare} --out one")));
+    let found = place.json(&format!("{compare} --out one"));
     let methods = found["methods"].as_array().unwrap();
     let names: Vec<&str> = methods
         .iter()
@@ -326,14 +321,13 @@ fn plain_models_are_compared_with_methods() {
         page.contains("forest") && page.contains("4 models"),
         "{page}"
     );
-    let (code, message) = place.failure(&format!("{compare} --methods map --no-plain --out two"));
-    assert!(
-        code == 2 && message.contains("cannot be used with"),
-        "{message}"
+    place.fails(
+        &format!("{compare} --methods map --no-plain --out two"),
+        2,
+        &["cannot be used with"],
     );
     let alone = COMPARE.replace("map,mean-field", "map");
-    let (code, message) = place.failure(&format!("{alone} --out two"));
-    assert!(code == 2 && message.contains("`--plain`"), "{message}");
+    place.fails(&format!("{alone} --out two"), 2, &["`--plain`"]);
 }
 
 #[test]
@@ -350,27 +344,27 @@ fn how_often_checkpoints_are_made_tells_no_fits_apart() {
 fn a_comparison_names_the_class_of_f1() {
     let place = Workplace::with_moons();
     let compare = format!("{COMPARE} --out both");
-    let upper = json(&place.output(&compare));
+    let upper = place.json(&compare);
     assert_eq!(upper["positive"], "upper");
     // Another positive class gives other scores, also if the runs are resumed.
-    let lower = json(&place.output(&format!("{compare} --resume --positive lower")));
+    let lower = place.json(&format!("{compare} --resume --positive lower"));
     assert_eq!(lower["positive"], "lower");
     let f1 = |comparison: &Value| comparison["methods"][0]["scores"]["f1"]["mean"].clone();
     assert!(f1(&upper).is_number());
     assert_ne!(f1(&upper), f1(&lower));
     let page = place.read("both/compare.md");
     assert!(page.contains("| F1 (positive: lower) |"), "{page}");
-    let (code, message) = place.failure(&format!("{compare} --resume --positive sideways"));
-    assert!(
-        code == 2 && message.contains("`lower`, `upper`"),
-        "{message}"
+    place.fails(
+        &format!("{compare} --resume --positive sideways"),
+        2,
+        &["`lower`, `upper`"],
     );
 }
 
 #[test]
 fn a_comparison_has_a_leaderboard_of_its_methods() {
     let place = Workplace::with_moons();
-    let comparison = json(&place.output(&format!("{COMPARE} --out out")));
+    let comparison = place.json(&format!("{COMPARE} --out out"));
     let page = place.read("out/leaderboard.html");
     for method in comparison["methods"].as_array().unwrap() {
         let nll = &method["scores"]["nll"];
@@ -387,7 +381,7 @@ fn a_comparison_has_a_leaderboard_of_its_methods() {
 #[test]
 fn a_search_has_a_leaderboard_of_its_trials() {
     let place = Workplace::with_gap();
-    let outcome = json(&place.output(&format!("{TUNE} --survivors 2 --out found")));
+    let outcome = place.json(&format!("{TUNE} --survivors 2 --out found"));
     let page = place.read("found/leaderboard.html");
     let mut last = 0;
     for trial in outcome["trials"].as_array().unwrap() {
@@ -409,7 +403,7 @@ fn fits_of_a_comparison_give_intervals_of_new_rows() {
     place.output("data generate gap --rows 1000 --seed 2 --output new.csv");
     let compare = "compare --data known.csv --target y --task regression --methods exact,map --model linear --folds 6 \
                    --repeats 2 --predict new.csv --conformal 0.8";
-    let found = json(&place.output(&format!("{compare} --threads 2 --json --out one")));
+    let found = place.json(&format!("{compare} --threads 2 --out one"));
     let intervals = &found["intervals"];
     assert_eq!(
         (&intervals["rows"], &intervals["new_rows"]),
@@ -478,11 +472,11 @@ fn fits_of_a_comparison_give_intervals_of_new_rows() {
         }
     }
     let place = Workplace::with_moons();
-    let (code, message) = place.failure(&format!(
-        "{COMPARE} --predict moons.csv --conformal 0.9 --out found"
-    ));
-    assert_eq!(code, 2, "{message}");
-    assert!(message.contains("predict --conformal"), "{message}");
+    place.fails(
+        &format!("{COMPARE} --predict moons.csv --conformal 0.9 --out found"),
+        2,
+        &["predict --conformal"],
+    );
 }
 
 /// A comparison to which variants are added.

@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use burn_bayes::eval::uniforms;
 use serde_json::Value;
 
-use crate::evaluate::json;
 use crate::predict::{column, numbers};
-use crate::workplace::Workplace;
+use crate::workplace::{Workplace, number};
 
 const ROWS: usize = 300;
 const NUMBERS: &str = "fit --data known.csv --target price,rent --task regression --ignore wet,cold --model mlp:10 \
@@ -37,10 +36,6 @@ fn place() -> Workplace {
     place
 }
 
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap()
-}
-
 fn value(scores: &Value, name: &str) -> f64 {
     number(&scores[name]["value"])
 }
@@ -48,7 +43,7 @@ fn value(scores: &Value, name: &str) -> f64 {
 #[test]
 fn several_numbers_are_fitted_predicted_and_scored() {
     let place = place();
-    let fit = json(&place, &format!("{NUMBERS} --out run --against-map"));
+    let fit = place.json(&format!("{NUMBERS} --out run --against-map"));
     let noise = fit["noise_precision"].as_array().unwrap();
     // The deviations of the noise are 20/√3 and 0.2 √(2/3); the error of the network is added.
     for (noise, truth) in noise.iter().zip([11.5, 0.163]) {
@@ -67,7 +62,7 @@ fn several_numbers_are_fitted_predicted_and_scored() {
         "{header}"
     );
 
-    let scores = json(&place, "evaluate run new.csv --baseline --report page");
+    let scores = place.json("evaluate run new.csv --baseline --report page");
     assert_eq!(scores["task"], "several_targets");
     let targets = scores["targets"].as_array().unwrap();
     assert_eq!(targets[0]["target"], "price");
@@ -130,13 +125,13 @@ fn several_numbers_are_fitted_predicted_and_scored() {
 fn two_targets_together_are_about_as_good_as_each_alone() {
     let place = place();
     place.output(&format!("{NUMBERS} --out both"));
-    let both = json(&place, "evaluate both new.csv");
+    let both = place.json("evaluate both new.csv");
     for (index, target) in ["price", "rent"].into_iter().enumerate() {
         let other = if index == 0 { "rent" } else { "price" };
         let alone = NUMBERS.replace("price,rent", target);
         let alone = alone.replace("wet,cold", &format!("wet,cold,{other}"));
         place.output(&format!("{alone} --out {target}"));
-        let alone = json(&place, &format!("evaluate {target} new.csv"));
+        let alone = place.json(&format!("evaluate {target} new.csv"));
         let together = &both["targets"][index];
         let ratio = value(together, "rmse") / value(&alone, "rmse");
         assert!((0.8..1.25).contains(&ratio), "{target}: {ratio}");
@@ -148,16 +143,9 @@ fn two_targets_together_are_about_as_good_as_each_alone() {
 #[test]
 fn labels_are_fitted_predicted_and_scored() {
     let place = place();
-    let output = place
-        .burn_bayes(&format!("{LABELS} --out run"))
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && told.contains("task: multilabel"),
-        "{told}"
-    );
-    let scores = json(&place, "evaluate run new.csv --baseline");
+    let told = place.warnings(&format!("{LABELS} --out run"));
+    assert!(told.contains("task: multilabel"), "{told}");
+    let scores = place.json("evaluate run new.csv --baseline");
     assert!(value(&scores, "exact_match") > 0.65 && value(&scores, "hamming_loss") < 0.2);
     assert!(value(&scores, "macro_auroc") > 0.9);
     let targets = scores["targets"].as_array().unwrap();
@@ -219,7 +207,7 @@ fn every_number_has_intervals_groups_and_a_risk_of_its_own() {
         "{header}"
     );
     let new = place.read("new.csv");
-    let scores = json(&place, "evaluate run new.csv --conformal 0.9 --by wet");
+    let scores = place.json("evaluate run new.csv --conformal 0.9 --by wet");
     let conformal = scores["conformal"].as_array().unwrap();
     let by = scores["by"].as_array().unwrap();
     assert_eq!((conformal.len(), by.len()), (2, 2), "{scores}");
@@ -271,10 +259,7 @@ fn every_number_has_intervals_groups_and_a_risk_of_its_own() {
     }
 
     // The same groups for both targets.
-    let scores = json(
-        &place,
-        "evaluate run new.csv --conformal 0.9 --conformal-by wet",
-    );
+    let scores = place.json("evaluate run new.csv --conformal 0.9 --conformal-by wet");
     for found in scores["conformal"].as_array().unwrap() {
         assert_eq!(found["parts"][1]["by"], "wet", "{found}");
         let guarantee = found["guarantee"].as_str().unwrap();
@@ -312,7 +297,7 @@ fn every_label_has_sets_groups_and_a_risk_of_its_own() {
     place.output(&format!("{LABELS} --validation 0.4 --out run"));
     let text = place.output("predict run new.csv --conformal 0.9");
     let new = place.read("new.csv");
-    let scores = json(&place, "evaluate run new.csv --conformal 0.9 --by x");
+    let scores = place.json("evaluate run new.csv --conformal 0.9 --by x");
     for (place, target) in ["wet", "cold"].into_iter().enumerate() {
         let truths = column(&new, target);
         let sets = column(&text, &format!("{target}_set"));
@@ -332,15 +317,8 @@ fn every_label_has_sets_groups_and_a_risk_of_its_own() {
         assert_eq!(groups["groups"].as_array().unwrap().len(), 4);
         assert!(groups["groups"][0]["error_rate"].is_number(), "{groups}");
     }
-    let output = place
-        .burn_bayes("predict run new.csv --target-risk 0.4 --score wet_least_confidence")
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && told.contains("are wrong in `wet`"),
-        "{told}"
-    );
+    let told = place.warnings("predict run new.csv --target-risk 0.4 --score wet_least_confidence");
+    assert!(told.contains("are wrong in `wet`"), "{told}");
     for (options, words) in [
         (
             "--conformal-by cold",
@@ -348,12 +326,11 @@ fn every_label_has_sets_groups_and_a_risk_of_its_own() {
         ),
         ("--conformal 1.5", ["--conformal: ", "(0, 1)"]),
     ] {
-        let (code, message) =
-            place.failure(&format!("predict run new.csv --conformal 0.9 {options}"));
-        assert_eq!(code, 2, "{message}");
-        for word in words {
-            assert!(message.contains(word), "{word}: {message}");
-        }
+        place.fails(
+            &format!("predict run new.csv --conformal 0.9 {options}"),
+            2,
+            &words,
+        );
     }
 }
 
@@ -364,7 +341,7 @@ fn a_fit_of_several_targets_has_the_options_of_others() {
     for fit in [NUMBERS, LABELS] {
         let fit = fit.replace("--epochs 60", "--epochs 8");
         place.output(&format!("{fit} --out members --members 2"));
-        let scores = json(&place, "evaluate members new.csv");
+        let scores = place.json("evaluate members new.csv");
         assert!(scores["nll"]["value"].is_number());
         place.output(&format!("{fit} --out refit --patience 3 --refit"));
         place.output("predict refit new.csv --output predictions.csv");

@@ -38,12 +38,7 @@ const FIT: &str = "fit --data shops.csv --target price --ignore note --ignore co
 #[test]
 fn a_table_as_people_keep_it_is_fitted() {
     let place = shops();
-    let output = place
-        .burn_bayes(&format!("{FIT} --out run"))
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let told = place.warnings(&format!("{FIT} --out run"));
     for part in [
         "`price`: 12 of 120 rows have no value to predict",
         "`discount`: 20 of 120 rows have no value, which is imputed",
@@ -71,9 +66,7 @@ fn a_table_as_people_keep_it_is_fitted() {
         "new.csv",
         "day,shop,area,discount\n2024-03-01,shop 1,50,\n2031-01-01,kiosk,60,2%\n",
     );
-    let output = place.burn_bayes("predict run new.csv").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let told = place.warnings("predict run new.csv");
     for part in ["2031-01-01 is far outside", "`kiosk` is in no training row"] {
         assert!(told.contains(part), "{part}: {told}");
     }
@@ -82,12 +75,7 @@ fn a_table_as_people_keep_it_is_fitted() {
 #[test]
 fn texts_that_no_rows_share_are_left_out_and_rare_ones_are_one() {
     let place = shops();
-    let output = place
-        .burn_bayes(&format!("{} --out run", FIT.replace("--ignore note ", "")))
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let told = place.warnings(&format!("{} --out run", FIT.replace("--ignore note ", "")));
     let left_out = "`note`: no category has 5 rows: it is left out (`--rare`)";
     assert!(told.contains(left_out), "{told}");
     assert!(!told.contains("`note`: 120 different texts"), "{told}");
@@ -180,9 +168,11 @@ fn files_that_are_no_text_are_named() {
         ("a.json", b"[\n {\"x\": 1}]", "a JSON array"),
     ] {
         std::fs::write(place.path(name), start).unwrap();
-        let (code, told) = place.failure(&format!("fit --data {name} --target x --out run"));
-        assert_eq!(code, 3, "{told}");
-        assert!(told.contains(what) && told.contains("as CSV"), "{told}");
+        place.fails(
+            &format!("fit --data {name} --target x --out run"),
+            3,
+            &[what, "as CSV"],
+        );
     }
 }
 

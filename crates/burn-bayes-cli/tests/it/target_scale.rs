@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use burn_bayes::Noise;
 use serde_json::Value;
 
-use crate::evaluate::json;
 use crate::workplace::Workplace;
 
 const ROWS: usize = 400;
@@ -33,12 +32,7 @@ fn prices_are_predicted_by_their_logarithms_in_their_own_unit() {
     place.write("known.csv", &known);
     place.write("prices.csv", &known);
     place.write("new.csv", &new);
-    let output = place
-        .burn_bayes(&format!("{FIT} --out run"))
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
+    let errors = place.warnings(&format!("{FIT} --out run"));
     assert!(
         errors.contains("chosen: a network of the logarithm"),
         "{errors}"
@@ -49,7 +43,7 @@ fn prices_are_predicted_by_their_logarithms_in_their_own_unit() {
             .contains("target_scale = \"log\"")
     );
 
-    let scores = json(&place, "evaluate run new.csv --baseline");
+    let scores = place.json("evaluate run new.csv --baseline");
     let lost = scores["nll"]["value"].as_f64().unwrap() - truth;
     assert!((-0.02..0.08).contains(&lost), "{lost}");
     let constant = scores["baselines"][0]["scores"]["difference"].as_f64();
@@ -87,11 +81,7 @@ fn a_comparison_predicts_by_one_scale() {
     place.write("prices.csv", &prices(1).0);
     let compare = "compare --data prices.csv --target price --task regression --methods map,vifa --repeats 1 --folds 2 \
                    --model mlp:8 --epochs 30";
-    let output = place
-        .burn_bayes(&format!("{compare} --out auto --json"))
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
+    let [out, errors] = place.said(&format!("{compare} --out auto --json"));
     assert!(
         errors.contains("chosen: a network of the logarithm"),
         "{errors}"
@@ -107,7 +97,7 @@ fn a_comparison_predicts_by_one_scale() {
         let end = digits.find([',', '}']).unwrap();
         digits[..end].parse().unwrap()
     };
-    let auto = nll(&String::from_utf8(output.stdout).unwrap());
+    let auto = nll(&out);
     let linear = nll(&place.output(&format!(
         "{compare} --target-scale linear --out linear --json"
     )));
@@ -120,15 +110,10 @@ fn what_has_no_logarithm_is_refused() {
     let rows: String = (0..50).map(|row| format!("{row},{}\n", row + 1)).collect();
     place.write("prices.csv", &format!("x,price\n{rows}50,0\n"));
     let fit = "fit --data prices.csv --target price --task regression --target-scale log --out run";
-    let (code, message) = place.failure(fit);
-    assert_eq!(code, 3, "{message}");
-    for part in ["line 52", "`price`", "found 0", "above 0"] {
-        assert!(message.contains(part), "{part}: {message}");
-    }
-    let (code, message) = place.failure(&fit.replace("regression", "classification"));
-    assert_eq!(code, 2, "{message}");
-    assert!(
-        message.contains("--target-scale") && message.contains("regression"),
-        "{message}"
+    place.fails(fit, 3, &["line 52", "`price`", "found 0", "above 0"]);
+    place.fails(
+        &fit.replace("regression", "classification"),
+        2,
+        &["--target-scale", "regression"],
     );
 }

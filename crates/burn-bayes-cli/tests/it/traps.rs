@@ -1,7 +1,5 @@
 //! The book's chapter "Ten tables, ten traps": its commands on generated tables, and what the program says.
 
-use serde_json::Value;
-
 use crate::workplace::Workplace;
 
 const COMMANDS: &str = include_str!("traps.sh");
@@ -31,7 +29,7 @@ fn walked(table: &str, prepare: impl Fn(&Workplace)) -> (Workplace, Vec<String>)
 }
 
 fn score(place: &Workplace, run: &str, name: &str) -> f64 {
-    let scores: Value = serde_json::from_str(&place.read(&format!("{run}/scores.json"))).unwrap();
+    let scores = place.scores(run);
     scores[name]["value"].as_f64().unwrap()
 }
 

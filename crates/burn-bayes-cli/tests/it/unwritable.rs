@@ -10,24 +10,12 @@ use crate::workplace::{MOONS, Workplace, last_of_each};
 /// The error message of the system.
 const SYSTEM: i32 = 1;
 
-#[track_caller]
-fn check(place: &Workplace, arguments: &str, words: &[&str]) {
-    let (code, message) = place.failure(arguments);
-    assert_eq!(code, SYSTEM, "{arguments}: {message}");
-    for word in words {
-        assert!(
-            message.contains(word),
-            "{arguments}: no `{word}` in: {message}"
-        );
-    }
-}
-
 #[test]
 fn places_that_cannot_be_written() {
     let place = Workplace::with_moons();
     place.write("file", "not a folder");
-    check(&place, &format!("{MOONS} --out file"), &["file"]);
-    check(&place, &format!("{MOONS} --out file/run"), &["file"]);
+    place.fails(&format!("{MOONS} --out file"), SYSTEM, &["file"]);
+    place.fails(&format!("{MOONS} --out file/run"), SYSTEM, &["file"]);
     place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
     for (arguments, word) in [
         ("predict run moons.csv --output absent/out.csv", "absent"),
@@ -35,17 +23,17 @@ fn places_that_cannot_be_written() {
         ("evaluate run moons.csv --report file/page", "file"),
         ("demo --out file/demo", "file"),
     ] {
-        check(&place, arguments, &[word]);
+        place.fails(arguments, SYSTEM, &[word]);
     }
     let moons = "--data moons.csv --target kind --task classification";
-    check(
-        &place,
+    place.fails(
         &format!("tune {moons} --trials 1 --out file/found"),
+        SYSTEM,
         &["file"],
     );
-    check(
-        &place,
+    place.fails(
         &format!("compare {moons} --repeats 1 --folds 2 --out file/both"),
+        SYSTEM,
         &["file"],
     );
 }
@@ -65,12 +53,12 @@ fn a_folder_without_permission() {
         return;
     }
     let name = folder.display().to_string();
-    check(&place, &format!("{MOONS} --out {name}"), &[&name]);
-    check(&place, &format!("{MOONS} --out {name}/run"), &[&name]);
+    place.fails(&format!("{MOONS} --out {name}"), SYSTEM, &[&name]);
+    place.fails(&format!("{MOONS} --out {name}/run"), SYSTEM, &[&name]);
     place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
-    check(
-        &place,
+    place.fails(
         &format!("predict run moons.csv --output {name}/new.csv"),
+        SYSTEM,
         &[&name],
     );
 }
@@ -81,9 +69,9 @@ fn a_folder_without_permission() {
 fn a_full_device() {
     let place = Workplace::with_moons();
     place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
-    check(
-        &place,
+    place.fails(
         "predict run moons.csv --output /dev/full",
+        SYSTEM,
         &["/dev/full", "space"],
     );
     for arguments in [

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use burn_bayes_data::{gap_regression, two_moons};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// A folder that is removed at the end of the test.
@@ -66,21 +67,72 @@ impl Workplace {
         command
     }
 
-    /// The output of the program, which must succeed.
-    pub(crate) fn output(&self, arguments: &str) -> String {
+    /// The standard output and error of the program, which must succeed.
+    #[track_caller]
+    pub(crate) fn said(&self, arguments: &str) -> [String; 2] {
         let output = self.burn_bayes(arguments).output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{arguments}: {errors}");
-        String::from_utf8(output.stdout).unwrap()
+        [String::from_utf8(output.stdout).unwrap(), errors]
+    }
+
+    /// The output of the program, which must succeed.
+    #[track_caller]
+    pub(crate) fn output(&self, arguments: &str) -> String {
+        let [output, _] = self.said(arguments);
+        output
+    }
+
+    /// The messages of the program, which must succeed.
+    #[track_caller]
+    pub(crate) fn warnings(&self, arguments: &str) -> String {
+        let [_, errors] = self.said(arguments);
+        errors
+    }
+
+    /// The output with `--json`.
+    #[track_caller]
+    pub(crate) fn json(&self, arguments: &str) -> Value {
+        json(&self.output(&format!("{arguments} --json")))
+    }
+
+    /// The file of scores in the folder of a run.
+    #[track_caller]
+    pub(crate) fn scores(&self, run: &str) -> Value {
+        json(&self.read(&format!("{run}/scores.json")))
     }
 
     /// The exit code and the error message.
+    #[track_caller]
     pub(crate) fn failure(&self, arguments: &str) -> (i32, String) {
         let output = self.burn_bayes(arguments).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!errors.contains("panicked"), "{arguments}: {errors}");
         (output.status.code().unwrap_or(-1), errors)
     }
+
+    /// The error message of a command that ends with this exit code. The message must contain all words.
+    #[track_caller]
+    pub(crate) fn fails(&self, arguments: &str, code: i32, words: &[&str]) -> String {
+        let (found, message) = self.failure(arguments);
+        assert_eq!(found, code, "{arguments}: {message}");
+        for word in words {
+            let is_said = message.contains(word);
+            assert!(is_said, "{arguments}: no `{word}` in: {message}");
+        }
+        message
+    }
+}
+
+#[track_caller]
+pub(crate) fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[track_caller]
+pub(crate) fn number(value: &Value) -> f64 {
+    let number = value.as_f64();
+    number.unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// The arguments, without options that are given again: those of [`MOONS`] and [`GAP`] may be. Lists add up.

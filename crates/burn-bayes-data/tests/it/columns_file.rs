@@ -127,7 +127,10 @@ fn every_format_gives_the_same_table() {
         // As a stream, and as a file.
         assert_eq!(shown(&read(&bytes)), shown(&expected));
         std::fs::write(&path, &bytes).unwrap();
-        let options = CsvOptions::default().with_decimal(DecimalMark::Comma);
+        let options = CsvOptions {
+            decimal: DecimalMark::Comma,
+            ..CsvOptions::default()
+        };
         let table = burn_bayes_data::read_csv(&path, &options).unwrap();
         assert_eq!(shown(&table), shown(&expected));
     }

@@ -236,7 +236,10 @@ proptest! {
 #[test]
 fn decimal_commas_are_read_or_named() {
     let text = "a;b;y\n1,5;x;2\n-0,25;y;1,5e1\n7;z;\n";
-    let options = || CsvOptions::default().with_decimal(DecimalMark::Comma);
+    let options = || CsvOptions {
+        decimal: DecimalMark::Comma,
+        ..CsvOptions::default()
+    };
     let table = read_with(text, options());
     assert_eq!(numbers(&table, "a"), [Some(1.5), Some(-0.25), Some(7.0)]);
     assert_eq!(numbers(&table, "y"), [Some(2.0), Some(15.0), None]);

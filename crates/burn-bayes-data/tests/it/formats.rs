@@ -83,17 +83,22 @@ fn files_and_their_names_do_not_matter() {
 #[test]
 fn options_of_delimited_text_do_not_matter() {
     let expected = shown(&read(CSV.as_bytes()).unwrap());
-    let options = CsvOptions::default()
-        .with_delimiter(b';')
-        .with_decimal(DecimalMark::Comma)
-        .with_header(Header::Absent);
+    let options = CsvOptions {
+        delimiter: Some(b';'),
+        decimal: DecimalMark::Comma,
+        header: Header::Absent,
+        ..CsvOptions::default()
+    };
     assert_eq!(
         shown(&read_with(JSON.as_bytes(), options).unwrap()),
         expected
     );
     // Texts may be numbers with a comma; numbers cannot.
     let text = b"{\"x\": \"1,5\", \"y\": 1.5}\n{\"x\": \"2,5\", \"y\": 2.5}\n";
-    let options = CsvOptions::default().with_decimal(DecimalMark::Comma);
+    let options = CsvOptions {
+        decimal: DecimalMark::Comma,
+        ..CsvOptions::default()
+    };
     let table = read_with(text, options).unwrap();
     assert_eq!(table.column("x").unwrap().number(1), Some(2.5));
     assert_eq!(table.column("y").unwrap().number(1), Some(2.5));

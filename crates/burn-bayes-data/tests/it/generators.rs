@@ -1,8 +1,6 @@
 //! Generated data and their documented distributions.
 
-use burn_bayes_data::{
-    FactorModelConfig, Features, LinearModelConfig, gap_function, gap_regression, two_moons,
-};
+use burn_bayes_data::{Features, LinearModelConfig, gap_function, gap_regression, two_moons};
 
 /// The number of standard errors that a correct generator stays within, for a fixed seed.
 const STANDARD_ERRORS: f64 = 4.0;
@@ -60,20 +58,6 @@ fn a_seed_means_the_same_for_ever() {
     assert_eq!(
         linear.dataset.targets().as_real(),
         Some(&[3.3614142772006685][..])
-    );
-    let config = FactorModelConfig {
-        dimension: 2,
-        rank: 1,
-        spectrum: [1.0, 10.0],
-    };
-    let model = config.generate(1).unwrap();
-    assert_eq!(
-        model.factors.values(),
-        [2.095792115404743, 1.3567641753224102]
-    );
-    assert_eq!(
-        model.sample(1, 1).unwrap().values(),
-        [-0.8282836016005881, 1.6304768218737742]
     );
 }
 
@@ -164,80 +148,8 @@ fn classes_follow_the_logistic_function() {
 }
 
 #[test]
-fn factors_are_orthogonal_with_the_asked_spectrum() {
-    for (dimension, rank) in [(20, 5), (6, 6), (1, 1)] {
-        let config = FactorModelConfig {
-            dimension,
-            rank,
-            spectrum: [1.0, 100.0],
-        };
-        let model = config.generate(17).unwrap();
-        let mut greatest = 0.0_f64;
-        for left in 0..rank {
-            for right in 0..=left {
-                let pairs = model.factors.row(left).iter().zip(model.factors.row(right));
-                let product: f64 = pairs.map(|(left, right)| left * right).sum();
-                if left == right {
-                    assert!((1.0..=100.0).contains(&product));
-                    greatest = greatest.max(product);
-                } else {
-                    assert!(product.abs() < 100.0 * dimension as f64 * f64::EPSILON);
-                }
-            }
-        }
-        assert!(
-            model
-                .diagonal
-                .iter()
-                .all(|value| (0.0..=greatest).contains(value))
-        );
-    }
-}
-
-#[test]
-fn observations_have_the_covariance_of_the_model() {
-    let config = FactorModelConfig {
-        dimension: 4,
-        rank: 2,
-        spectrum: [1.0, 10.0],
-    };
-    let model = config.generate(19).unwrap();
-    let sample = model.sample(40_000, 23).unwrap();
-    let truth = |left: usize, right: usize| {
-        let loadings = (0..2).map(|k| model.factors.row(k)[left] * model.factors.row(k)[right]);
-        loadings.sum::<f64>()
-            + if left == right {
-                model.diagonal[left]
-            } else {
-                0.0
-            }
-    };
-    for left in 0..4 {
-        for right in 0..=left {
-            let spread = truth(left, left) * truth(right, right) + truth(left, right).powi(2);
-            let bound = STANDARD_ERRORS * (spread / sample.rows() as f64).sqrt();
-            let found = covariance(&sample, left, right);
-            assert!(
-                (found - truth(left, right)).abs() < bound,
-                "{left}, {right}: {found}"
-            );
-        }
-        let mean = (0..sample.rows())
-            .map(|row| sample.row(row)[left])
-            .sum::<f64>();
-        let bound = STANDARD_ERRORS * (truth(left, left) / sample.rows() as f64).sqrt();
-        assert!((mean / sample.rows() as f64 - model.mean[left]).abs() < bound);
-    }
-}
-
-#[test]
 fn impossible_settings_are_refused_by_name() {
     let linear = LinearModelConfig::default;
-    let factor = |dimension, rank, spectrum| FactorModelConfig {
-        dimension,
-        rank,
-        spectrum,
-    };
     for (error, name) in [
         (two_moons(0, 0.1, 0).unwrap_err(), "rows"),
         (two_moons(5, -0.1, 0).unwrap_err(), "noise_deviation"),
@@ -281,16 +193,6 @@ fn impossible_settings_are_refused_by_name() {
             .classification(0)
             .unwrap_err(),
             "prior_precision",
-        ),
-        (factor(3, 4, [1.0, 2.0]).generate(0).unwrap_err(), "rank"),
-        (factor(3, 0, [1.0, 2.0]).generate(0).unwrap_err(), "rank"),
-        (
-            factor(3, 1, [0.0, 2.0]).generate(0).unwrap_err(),
-            "spectrum",
-        ),
-        (
-            factor(3, 1, [2.0, 1.0]).generate(0).unwrap_err(),
-            "spectrum",
         ),
     ] {
         assert!(

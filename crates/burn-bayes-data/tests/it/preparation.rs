@@ -31,7 +31,7 @@ fn only_training_rows_are_learnt_from() {
     assert_eq!(data.features().row(0), [-1.0, 1.0, 0.0, 0.0]);
     assert_eq!(data.features().row(2), [3.0, 1.0, 0.0, 0.0]);
     assert_eq!(data.targets(), &Targets::Real(vec![-1.0, 1.0, 4.5]));
-    let scale = preprocessor.target_scale().unwrap();
+    let scale = preprocessor.targets()[0].scale().unwrap();
     assert_eq!((scale.undo(-1.0), scale.undo(4.5)), (10.0, 21.0));
 }
 
@@ -41,7 +41,7 @@ fn the_logarithms_of_targets_are_scaled() {
         .with_logarithmic_targets()
         .with_unseen(UnseenPolicy::Zeros);
     let preprocessor = Preprocessor::fit(&config, &table(), [0, 2]).unwrap();
-    let scale = preprocessor.target_scale().unwrap();
+    let scale = preprocessor.targets()[0].scale().unwrap();
     assert!(scale.is_logarithmic);
     // The logarithms of 10 and 21 are one deviation below and above their mean.
     let data = preprocessor.dataset(&table(), [0, 2, 1]).unwrap();
@@ -161,7 +161,10 @@ fn classes_are_the_labels_of_the_training_rows() {
     let table = read(text, CsvOptions::default()).unwrap();
     let config = PreprocessorConfig::new("kind", Task::Classification);
     let preprocessor = Preprocessor::fit(&config, &table, 0..3).unwrap();
-    assert_eq!(preprocessor.classes().unwrap().names(), ["9", "10"]);
+    assert_eq!(
+        preprocessor.targets()[0].classes().unwrap().names(),
+        ["9", "10"]
+    );
     let data = preprocessor.dataset(&table, 0..3).unwrap();
     assert_eq!(data.targets().as_classes(), Some(&[1, 0, 1][..]));
     let error = preprocessor.dataset(&table, 0..4).unwrap_err();
@@ -499,10 +502,10 @@ fn counts_are_whole_keep_their_scale_and_have_a_mean() {
     let (preprocessor, dataset) = fitted("x,y\n1,0\n2,3\n3,9\n").unwrap();
     assert_eq!(dataset.targets(), &Targets::Real(vec![0.0, 3.0, 9.0]));
     assert_eq!(
-        (preprocessor.task(), preprocessor.mean_count()),
+        (preprocessor.task(), preprocessor.targets()[0].mean_count()),
         (Task::Counts, Some(4.0))
     );
-    assert_eq!(preprocessor.target_scale(), None);
+    assert_eq!(preprocessor.targets()[0].scale(), None);
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("counts.toml");
     preprocessor.save(&path).unwrap();
@@ -540,7 +543,6 @@ fn several_targets_are_scaled_each_on_its_own() {
     let names: Vec<&str> = preprocessor.target_names().collect();
     assert_eq!(names, ["a", "b"]);
     assert_eq!(preprocessor.task(), Task::Regression);
-    assert_eq!(preprocessor.target_scale(), None);
     let means = preprocessor
         .targets()
         .iter()

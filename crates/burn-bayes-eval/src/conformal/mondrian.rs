@@ -266,7 +266,7 @@ pub fn coverage_by_group(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ClassProbabilities, ConformalLac, LabelledProbabilities};
+    use crate::{ClassProbabilities, ConformalSets, LabelledProbabilities, SetScore};
 
     #[test]
     fn sets_go_back_to_their_rows_and_unknown_groups_are_errors() {
@@ -275,7 +275,11 @@ mod tests {
         let mondrian = Mondrian::calibrate(&[0, 1, 0, 1], |rows| {
             let labels: Vec<usize> = rows.iter().map(|&row| labels[row]).collect();
             let table = table.select(rows)?;
-            ConformalLac::calibrate(&LabelledProbabilities::new(&table, &labels)?, 0.6)
+            ConformalSets::calibrate(
+                &LabelledProbabilities::new(&table, &labels)?,
+                0.6,
+                SetScore::Lac,
+            )
         })
         .unwrap();
         let sets = mondrian

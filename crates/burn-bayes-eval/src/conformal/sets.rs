@@ -1,22 +1,27 @@
 //! Conformal prediction sets of classes, for any class probabilities.
 //!
-//! With π_c the cumulative probability of class c and all more probable classes:
+//! With π_c the cumulative probability of class c and all more probable classes, and r_c its rank from 1:
 //!
-//! | Method | Score of class c | Its sets |
+//! | [`SetScore`] | Score of class c | Its sets |
 //! |---|---|---|
-//! | [`ConformalLac`] | 1 − p_c | smallest on average; may be empty for uncertain rows |
-//! | [`ConformalAps`] | π_c | larger for uncertain rows |
-//! | [`ConformalRaps`](crate::ConformalRaps) | π_c + λ·max(0, rank of c − k) | as APS, without the long tails of a noisy model |
+//! | `Lac` | 1 − p_c | smallest on average; may be empty for uncertain rows |
+//! | `Aps` | π_c | larger for uncertain rows |
+//! | `Raps` | π_c + λ·max(0, r_c − k) | as APS, without the long tails of a noisy model |
 //!
 //! The threshold q̂ is the [`conformal_threshold`](crate::conformal_threshold) of the scores of the true classes of the
 //! calibration rows. A set contains the classes whose score is at most q̂. Empty sets are not
 //! filled, which would only increase the coverage.
 //!
+//! The penalty λ of every class beyond the k most probable ones keeps noise in the tail of a large
+//! softmax out of the sets. λ = 0 is APS. Choose λ and k on other rows than the calibration rows;
+//! the authors use 0.01 to 0.1 and 5 for a thousand classes.
+//!
 //! **Ties.** Equally probable classes are ordered by index, as for predictions.
 //!
 //! References: M. Sadinle, J. Lei and L. Wasserman, "Least ambiguous set-valued classifiers with
 //! bounded error levels" (2019), for LAC; Y. Romano, M. Sesia and E. J. Candès, "Classification with
-//! valid and adaptive coverage" (2020), for APS.
+//! valid and adaptive coverage" (2020), for APS; A. N. Angelopoulos et al., "Uncertainty sets for image classifiers
+//! using conformal prediction" (2021), for RAPS.
 
 use crate::check;
 use crate::conformal::weighted_conformal_threshold;
@@ -25,198 +30,182 @@ use crate::order::{compare, mean};
 use crate::views::ClassProbabilities;
 use crate::views::{LabelledProbabilities, check_labels};
 
-/// Least ambiguous set-valued classifier (LAC): sets of the classes whose probability is at least a
-/// threshold.
+/// The score of a class, which decides whether it is in a set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum SetScore {
+    /// 1 − p_c: the least ambiguous set-valued classifier (LAC), whose sets have the classes whose probability is at least a
+    /// threshold.
+    Lac,
+    /// π_c: adaptive prediction sets (APS), of the most probable classes up to a cumulative probability.
+    Aps,
+    /// π_c with a penalty on many classes: regularised adaptive prediction sets (RAPS).
+    Raps(RankPenalty),
+}
+
+/// The penalty of [`SetScore::Raps`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RankPenalty {
+    /// λ, added per class beyond the free ones; finite and at least zero.
+    pub weight: f64,
+    /// k, the number of classes without a penalty.
+    pub free_classes: usize,
+}
+
+/// Prediction sets with one threshold for all classes.
 ///
 /// ```
-/// use burn_bayes_eval::{ClassProbabilities, ConformalLac, LabelledProbabilities};
+/// use burn_bayes_eval::{
+///     ClassProbabilities, ConformalSets, LabelledProbabilities, RankPenalty, SetScore,
+/// };
 ///
 /// let calibration = ClassProbabilities::binary(&[0.9, 0.2, 0.6, 0.3])?;
 /// let labelled = LabelledProbabilities::new(&calibration, &[1, 0, 1, 1])?;
-/// let conformal = ConformalLac::calibrate(&labelled, 0.6)?;
+/// let conformal = ConformalSets::calibrate(&labelled, 0.6, SetScore::Lac)?;
 /// assert!((conformal.threshold() - 0.4).abs() < 1e-15); // classes of at least 0.6
 ///
 /// let sets = conformal.sets(&ClassProbabilities::binary(&[0.95, 0.5])?)?;
 /// assert_eq!((sets.classes_of(0), sets.classes_of(1)), (vec![1], vec![]));
-/// # Ok::<(), burn_bayes_eval::EvalError>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ConformalLac(Calibrated);
-
-/// Adaptive prediction sets (APS): sets of the most probable classes up to a cumulative
-/// probability.
-///
-/// ```
-/// use burn_bayes_eval::{ClassProbabilities, ConformalAps, LabelledProbabilities};
 ///
 /// let calibration = ClassProbabilities::new(&[0.7, 0.2, 0.1, 0.5, 0.3, 0.2], 2, 3)?;
 /// let labelled = LabelledProbabilities::new(&calibration, &[0, 1])?;
-/// let conformal = ConformalAps::calibrate(&labelled, 0.6)?;
+/// let conformal = ConformalSets::calibrate(&labelled, 0.6, SetScore::Aps)?;
 /// assert_eq!(conformal.threshold(), 0.8);
 ///
 /// let sets = conformal.sets(&ClassProbabilities::new(&[0.4, 0.25, 0.35], 1, 3)?)?;
 /// assert_eq!(sets.classes_of(0), [0, 2]); // 0.4, then 0.75, then too much
+///
+/// let penalty = RankPenalty { weight: 0.5, free_classes: 1 };
+/// let conformal = ConformalSets::calibrate(&labelled, 0.6, SetScore::Raps(penalty))?;
+/// assert_eq!(conformal.threshold(), 1.3); // 0.8 and one penalty
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ConformalAps(Calibrated);
-
-impl ConformalLac {
-    /// Computes the threshold at which sets contain the true class with probability `level`.
-    ///
-    /// # Errors
-    /// A config error if the level is not strictly between 0 and 1.
-    pub fn calibrate(
-        calibration: &LabelledProbabilities<'_>,
-        level: f64,
-    ) -> Result<Self, EvalError> {
-        Self::calibrate_weighted(calibration, &ones(calibration), level)
-    }
-
-    /// The same with a weight for each calibration row, as in
-    /// [`weighted_conformal_threshold`](crate::weighted_conformal_threshold).
-    ///
-    /// # Errors
-    /// As [`calibrate`](Self::calibrate), and a data error if there is not one weight in [0, 1] per row.
-    pub fn calibrate_weighted(
-        calibration: &LabelledProbabilities<'_>,
-        weights: &[f64],
-        level: f64,
-    ) -> Result<Self, EvalError> {
-        Calibrated::new(calibration, weights, level, ambiguity).map(Self)
-    }
-
-    /// The largest 1 − p_c of a class in a set.
-    pub fn threshold(&self) -> f64 {
-        self.0.threshold()
-    }
-
-    /// The prediction sets of new rows.
-    ///
-    /// # Errors
-    /// A data error if the number of classes is not that of the calibration rows.
-    pub fn sets(
-        &self,
-        probabilities: &ClassProbabilities<'_>,
-    ) -> Result<PredictionSets, EvalError> {
-        self.0.sets(probabilities, ambiguity)
-    }
-}
-
-impl ConformalAps {
-    /// Computes the threshold at which sets contain the true class with probability `level`.
-    ///
-    /// # Errors
-    /// A config error if the level is not strictly between 0 and 1.
-    pub fn calibrate(
-        calibration: &LabelledProbabilities<'_>,
-        level: f64,
-    ) -> Result<Self, EvalError> {
-        Self::calibrate_weighted(calibration, &ones(calibration), level)
-    }
-
-    /// The same with a weight for each calibration row, as in
-    /// [`weighted_conformal_threshold`](crate::weighted_conformal_threshold).
-    ///
-    /// # Errors
-    /// As [`calibrate`](Self::calibrate), and a data error if there is not one weight in [0, 1] per row.
-    pub fn calibrate_weighted(
-        calibration: &LabelledProbabilities<'_>,
-        weights: &[f64],
-        level: f64,
-    ) -> Result<Self, EvalError> {
-        Calibrated::new(calibration, weights, level, mass).map(Self)
-    }
-
-    /// The largest π_c of a class in a set.
-    pub fn threshold(&self) -> f64 {
-        self.0.threshold()
-    }
-
-    /// The prediction sets of new rows.
-    ///
-    /// # Errors
-    /// A data error if the number of classes is not that of the calibration rows.
-    pub fn sets(
-        &self,
-        probabilities: &ClassProbabilities<'_>,
-    ) -> Result<PredictionSets, EvalError> {
-        self.0.sets(probabilities, mass)
-    }
-}
-
-/// The common part of the methods; scores are a function of the row's probabilities.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Calibrated {
+pub struct ConformalSets {
+    score: SetScore,
     threshold: f64,
     classes: usize,
 }
 
-impl Calibrated {
-    pub(super) fn new(
+impl ConformalSets {
+    /// Computes the threshold at which sets contain the true class with probability `level`.
+    ///
+    /// # Errors
+    /// A config error if the level is not strictly between 0 and 1, or the weight of a penalty is not finite and at least
+    /// zero.
+    pub fn calibrate(
+        calibration: &LabelledProbabilities<'_>,
+        level: f64,
+        score: SetScore,
+    ) -> Result<Self, EvalError> {
+        let weights = vec![1.0; calibration.probabilities().rows()];
+        Self::calibrate_weighted(calibration, &weights, level, score)
+    }
+
+    /// The same with a weight for each calibration row, as in
+    /// [`weighted_conformal_threshold`](crate::weighted_conformal_threshold).
+    ///
+    /// # Errors
+    /// As [`calibrate`](Self::calibrate), and a data error if there is not one weight in [0, 1] per row.
+    pub fn calibrate_weighted(
         calibration: &LabelledProbabilities<'_>,
         weights: &[f64],
         level: f64,
-        scores: impl Fn(&[f64]) -> Vec<f64>,
+        score: SetScore,
     ) -> Result<Self, EvalError> {
+        score.check()?;
         let rows = calibration.iter();
-        let of_truth: Vec<f64> = rows.map(|(row, label)| scores(row)[label]).collect();
+        let of_truth: Vec<f64> = rows.map(|(row, label)| score.of(row)[label]).collect();
         Ok(Self {
+            score,
             threshold: weighted_conformal_threshold(&of_truth, weights, level)?,
             classes: calibration.probabilities().classes(),
         })
     }
 
-    pub(super) fn threshold(&self) -> f64 {
+    /// The largest score of a class in a set.
+    pub fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    pub(super) fn sets(
+    /// The prediction sets of new rows.
+    ///
+    /// # Errors
+    /// A data error if the number of classes is not that of the calibration rows.
+    pub fn sets(
         &self,
         probabilities: &ClassProbabilities<'_>,
-        scores: impl Fn(&[f64]) -> Vec<f64>,
     ) -> Result<PredictionSets, EvalError> {
-        if probabilities.classes() != self.classes {
+        let thresholds = vec![self.threshold; self.classes];
+        self.score.sets(probabilities, &thresholds)
+    }
+}
+
+impl SetScore {
+    pub(super) fn check(self) -> Result<(), EvalError> {
+        match self {
+            Self::Raps(RankPenalty { weight, .. }) if !(weight.is_finite() && weight >= 0.0) => {
+                let expected = "a finite number of at least 0";
+                Err(EvalError::config("RankPenalty::weight", weight, expected))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The score of every class.
+    pub(super) fn of(self, probabilities: &[f64]) -> Vec<f64> {
+        match self {
+            Self::Lac => probabilities.iter().map(|one| 1.0 - one).collect(),
+            Self::Aps => mass(probabilities),
+            Self::Raps(penalty) => penalty.scores(probabilities),
+        }
+    }
+
+    /// The sets of the classes whose score is at most the threshold of the class.
+    pub(super) fn sets(
+        self,
+        probabilities: &ClassProbabilities<'_>,
+        thresholds: &[f64],
+    ) -> Result<PredictionSets, EvalError> {
+        let classes = thresholds.len();
+        if probabilities.classes() != classes {
             return Err(EvalError::data(
                 "class probabilities",
                 Place::WHOLE,
                 format!("{} classes", probabilities.classes()),
-                format!("the {} classes of the calibration rows", self.classes),
+                format!("the {classes} classes of the calibration rows"),
                 "calibrated with another model or data set",
             ));
         }
-        let held = probabilities
-            .iter()
-            .flat_map(scores)
-            .map(|score| score <= self.threshold)
-            .collect();
-        Ok(PredictionSets {
-            held,
-            classes: self.classes,
-        })
+        let of_row = |row| self.of(row).into_iter().zip(thresholds);
+        let scores = probabilities.iter().flat_map(of_row);
+        let held = scores.map(|(score, most)| score <= *most).collect();
+        Ok(PredictionSets { held, classes })
     }
 }
 
-/// A weight of 1 for each row.
-pub(super) fn ones(calibration: &LabelledProbabilities<'_>) -> Vec<f64> {
-    vec![1.0; calibration.probabilities().rows()]
+impl RankPenalty {
+    fn scores(self, probabilities: &[f64]) -> Vec<f64> {
+        let mut scores = mass(probabilities);
+        let ranked = by_rank(probabilities).into_iter().enumerate();
+        for (rank, class) in ranked.skip(self.free_classes) {
+            scores[class] += self.weight * (rank + 1 - self.free_classes) as f64;
+        }
+        scores
+    }
 }
 
-/// 1 − p_c of every class.
-pub(super) fn ambiguity(probabilities: &[f64]) -> Vec<f64> {
-    probabilities
-        .iter()
-        .map(|probability| 1.0 - probability)
-        .collect()
+/// The classes, the most probable one first.
+fn by_rank(probabilities: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..probabilities.len()).collect();
+    order.sort_by(|&a, &b| compare(probabilities[b], probabilities[a]));
+    order
 }
 
 /// π_c of every class.
-pub(super) fn mass(probabilities: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..probabilities.len()).collect();
-    order.sort_by(|&a, &b| compare(probabilities[b], probabilities[a]));
+fn mass(probabilities: &[f64]) -> Vec<f64> {
     let mut scores = vec![0.0; probabilities.len()];
     let mut cumulated = 0.0;
-    for class in order {
+    for class in by_rank(probabilities) {
         cumulated += probabilities[class];
         scores[class] = cumulated;
     }
@@ -226,11 +215,11 @@ pub(super) fn mass(probabilities: &[f64]) -> Vec<f64> {
 /// One set of classes per row.
 ///
 /// ```
-/// use burn_bayes_eval::{ClassProbabilities, ConformalLac, LabelledProbabilities};
+/// use burn_bayes_eval::{ClassProbabilities, ConformalSets, LabelledProbabilities, SetScore};
 ///
 /// let table = ClassProbabilities::binary(&[0.9, 0.2, 0.6])?;
 /// let labelled = LabelledProbabilities::new(&table, &[1, 0, 1])?;
-/// let sets = ConformalLac::calibrate(&labelled, 0.75)?.sets(&table)?;
+/// let sets = ConformalSets::calibrate(&labelled, 0.75, SetScore::Lac)?.sets(&table)?;
 /// assert_eq!((sets.coverage(&[1, 0, 1])?, sets.mean_size()), (1.0, 1.0));
 /// assert!(sets.contains(2, 1) && !sets.contains(2, 0));
 /// # Ok::<(), burn_bayes_eval::EvalError>(())
@@ -327,6 +316,7 @@ impl PredictionSets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::uniforms;
 
     #[test]
     fn equally_probable_classes_stand_by_index() {
@@ -335,16 +325,47 @@ mod tests {
     }
 
     #[test]
+    fn the_penalty_counts_ranks_and_ties_stand_by_index() {
+        let penalty = RankPenalty {
+            weight: 0.5,
+            free_classes: 1,
+        };
+        assert_eq!(penalty.scores(&[0.25, 0.5, 0.25]), [1.25, 0.5, 2.0]);
+        let none = RankPenalty {
+            weight: 0.0,
+            free_classes: 0,
+        };
+        assert_eq!(none.scores(&[0.25, 0.5, 0.25]), mass(&[0.25, 0.5, 0.25]));
+    }
+
+    #[test]
+    fn without_a_penalty_it_is_aps() {
+        let table = ClassProbabilities::binary(&uniforms(30, 1)).unwrap();
+        let labels: Vec<usize> = uniforms(30, 2)
+            .iter()
+            .map(|u| usize::from(*u < 0.5))
+            .collect();
+        let labelled = LabelledProbabilities::new(&table, &labels).unwrap();
+        let none = RankPenalty {
+            weight: 0.0,
+            free_classes: 0,
+        };
+        let raps = ConformalSets::calibrate(&labelled, 0.8, SetScore::Raps(none)).unwrap();
+        let aps = ConformalSets::calibrate(&labelled, 0.8, SetScore::Aps).unwrap();
+        assert_eq!(raps.sets(&table).unwrap(), aps.sets(&table).unwrap());
+    }
+
+    #[test]
     fn all_right_and_certain_makes_single_classes_all_wrong_makes_full_sets() {
         let table = ClassProbabilities::binary(&[1.0, 0.0, 1.0]).unwrap();
         let right = LabelledProbabilities::new(&table, &[1, 0, 1]).unwrap();
         let wrong = LabelledProbabilities::new(&table, &[0, 1, 0]).unwrap();
         for (labelled, size) in [(right, 1.0), (wrong, 2.0)] {
-            let lac = ConformalLac::calibrate(&labelled, 0.5).unwrap();
+            let lac = ConformalSets::calibrate(&labelled, 0.5, SetScore::Lac).unwrap();
             assert_eq!(lac.sets(&table).unwrap().mean_size(), size);
         }
         // The second class of a row with probability 1 adds no mass, so it is always included.
-        let aps = ConformalAps::calibrate(&right, 0.5).unwrap();
+        let aps = ConformalSets::calibrate(&right, 0.5, SetScore::Aps).unwrap();
         assert_eq!(aps.sets(&table).unwrap().mean_size(), 2.0);
     }
 
@@ -352,7 +373,7 @@ mod tests {
     fn too_few_rows_for_the_level_keep_every_class() {
         let table = ClassProbabilities::new(&[0.9, 0.1, 0.0], 1, 3).unwrap();
         let labelled = LabelledProbabilities::new(&table, &[0]).unwrap();
-        let lac = ConformalLac::calibrate(&labelled, 0.9).unwrap();
+        let lac = ConformalSets::calibrate(&labelled, 0.9, SetScore::Lac).unwrap();
         assert_eq!(lac.threshold(), f64::INFINITY);
         assert_eq!(lac.sets(&table).unwrap().classes_of(0), [0, 1, 2]);
     }
@@ -361,7 +382,7 @@ mod tests {
     fn one_class_is_always_held() {
         let table = ClassProbabilities::new(&[1.0, 1.0], 2, 1).unwrap();
         let labelled = LabelledProbabilities::new(&table, &[0, 0]).unwrap();
-        let sets = ConformalAps::calibrate(&labelled, 0.5).unwrap();
+        let sets = ConformalSets::calibrate(&labelled, 0.5, SetScore::Aps).unwrap();
         let sets = sets.sets(&table).unwrap();
         assert_eq!(
             (sets.coverage(&[0, 0]).unwrap(), sets.mean_size()),
@@ -382,7 +403,7 @@ mod tests {
         let table = ClassProbabilities::binary(&[0.4, 0.8]).unwrap();
         let labelled = LabelledProbabilities::new(&table, &[0, 1]).unwrap();
         let three = ClassProbabilities::new(&[0.2, 0.3, 0.5], 1, 3).unwrap();
-        let lac = ConformalLac::calibrate(&labelled, 0.5).unwrap();
+        let lac = ConformalSets::calibrate(&labelled, 0.5, SetScore::Lac).unwrap();
         assert!(lac.sets(&three).unwrap_err().is_data());
         let sets = lac.sets(&table).unwrap();
         assert!(sets.coverage(&[0]).unwrap_err().is_data());
@@ -391,7 +412,7 @@ mod tests {
 
         for level in [0.0, 1.0] {
             assert!(
-                ConformalLac::calibrate(&labelled, level)
+                ConformalSets::calibrate(&labelled, level, SetScore::Lac)
                     .unwrap_err()
                     .is_config()
             );

@@ -1,8 +1,8 @@
 //! Bad input is an error that says what, where and the cure, and never a number.
 
 use burn_bayes_eval::{
-    BinaryScores, ClassProbabilities, ConformalLac, DrawProbabilities, EvalError,
-    LabelledProbabilities, PitUniformity, adaptive_calibration_error, equal_mass_groups,
+    BinaryScores, ClassProbabilities, ConformalSets, DrawProbabilities, EvalError,
+    LabelledProbabilities, PitUniformity, SetScore, adaptive_calibration_error, equal_mass_groups,
     winkler_scores,
 };
 
@@ -66,7 +66,7 @@ fn fewer_rows_than_bins_are_refused() {
 fn calibrated_for_other_classes_or_lengths() {
     let table = ClassProbabilities::binary(&[0.5, 0.4]).unwrap();
     let labelled = LabelledProbabilities::new(&table, &[1, 0]).unwrap();
-    let sets = ConformalLac::calibrate(&labelled, 0.5).unwrap();
+    let sets = ConformalSets::calibrate(&labelled, 0.5, SetScore::Lac).unwrap();
     let three = ClassProbabilities::new(&[0.2, 0.3, 0.5], 1, 3).unwrap();
     assert_error(
         &sets.sets(&three).unwrap_err(),

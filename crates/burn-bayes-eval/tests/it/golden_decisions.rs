@@ -2,9 +2,8 @@
 //! and tolerances see `golden.rs`.
 
 use burn_bayes_eval::{
-    ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual, HeldOut,
-    LabelledProbabilities, PairedLosses, PredictionSets, SelectiveBounds, Temperature, nll,
-    resampled_t_test,
+    ClassProbabilities, ConformalNormalisedResidual, ConformalSets, HeldOut, LabelledProbabilities,
+    PairedLosses, PredictionSets, SelectiveBounds, SetScore, Temperature, nll, resampled_t_test,
 };
 use serde::Deserialize;
 
@@ -119,11 +118,11 @@ fn conformal_sets_agree_with_numpy() {
     let calibration = LabelledProbabilities::new(&calibration, known_labels).unwrap();
     let new = ClassProbabilities::new(new_values, golden.rows, classes).unwrap();
 
-    let lac = ConformalLac::calibrate(&calibration, level).unwrap();
+    let lac = ConformalSets::calibrate(&calibration, level, SetScore::Lac).unwrap();
     golden
         .lac
         .check(lac.threshold(), &lac.sets(&new).unwrap(), new_labels);
-    let aps = ConformalAps::calibrate(&calibration, level).unwrap();
+    let aps = ConformalSets::calibrate(&calibration, level, SetScore::Aps).unwrap();
     golden
         .aps
         .check(aps.threshold(), &aps.sets(&new).unwrap(), new_labels);

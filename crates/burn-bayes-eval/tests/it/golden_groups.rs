@@ -2,7 +2,7 @@
 //! groups of rows, counts, maps of draws, rankings. For tolerances see `golden.rs`.
 
 use burn_bayes_eval::{
-    BinaryScores, ClassProbabilities, ConformalByClass, ConformalLac, ConfusionMatrix,
+    BinaryScores, ClassProbabilities, ConformalByClass, ConformalSets, ConfusionMatrix,
     CountMixture, DrawProbabilities, DrawTemperature, GaussianMixture, HeldOut, LabelledDraws,
     LabelledProbabilities, MemberDisagreement, Mondrian, NoisePrecision, PredictionSets, SetScore,
     TargetedCounts, TargetedMixture, VarianceScaling, coverage_by_group, holm, joint_log_densities,
@@ -48,9 +48,10 @@ fn conformal_sets_and_coverage_by_group() {
 
     let by_ward = Mondrian::calibrate(wards, |rows| {
         let labels: Vec<usize> = rows.iter().map(|&row| labels[row]).collect();
-        ConformalLac::calibrate(
+        ConformalSets::calibrate(
             &LabelledProbabilities::new(&known.select(rows)?, &labels)?,
             level,
+            SetScore::Lac,
         )
     });
     let by_ward = by_ward
@@ -58,7 +59,7 @@ fn conformal_sets_and_coverage_by_group() {
         .sets(new_wards, |lac, rows| lac.sets(&new.select(rows)?));
     assert_eq!(sets_of(&by_ward.unwrap()), golden.by_ward);
 
-    let together = ConformalLac::calibrate(&labelled, level)
+    let together = ConformalSets::calibrate(&labelled, level, SetScore::Lac)
         .unwrap()
         .sets(&new)
         .unwrap();

@@ -2,11 +2,10 @@
 //! `xtask/golden/peers.py` writes. For tolerances see `golden.rs`.
 
 use burn_bayes_eval::{
-    ClassProbabilities, ConformalCross, ConformalLac, ConformalRaps, JointDraws,
-    LabelledProbabilities, LogitScore, MahalanobisDistance, NearestFeatures, PitUniformity,
-    PredictionIntervals, PredictionSets, RankPenalty, SparsificationError,
-    adaptive_calibration_error, ause, smooth_calibration_error, subgroup_calibration,
-    top_label_calibration_error, winkler_scores,
+    ClassProbabilities, ConformalCross, ConformalSets, JointDraws, LabelledProbabilities,
+    LogitScore, MahalanobisDistance, NearestFeatures, PitUniformity, PredictionIntervals,
+    PredictionSets, RankPenalty, SetScore, SparsificationError, adaptive_calibration_error, ause,
+    smooth_calibration_error, subgroup_calibration, top_label_calibration_error, winkler_scores,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -94,14 +93,14 @@ fn conformal_sets_of_mapie() {
     let sets_of = |sets: PredictionSets| -> Vec<Vec<usize>> {
         (0..sets.rows()).map(|row| sets.classes_of(row)).collect()
     };
-    let lac = ConformalLac::calibrate(&labelled, golden.level).unwrap();
+    let lac = ConformalSets::calibrate(&labelled, golden.level, SetScore::Lac).unwrap();
     assert_eq!(sets_of(lac.sets(&new).unwrap()), golden.lac);
 
     let penalty = RankPenalty {
         weight: golden.penalty,
         free_classes: golden.free_classes,
     };
-    let raps = ConformalRaps::calibrate(&labelled, golden.level, penalty).unwrap();
+    let raps = ConformalSets::calibrate(&labelled, golden.level, SetScore::Raps(penalty)).unwrap();
     assert_close(raps.threshold(), golden.threshold, rounding(classes, 1.0));
     assert_eq!(sets_of(raps.sets(&new).unwrap()), golden.raps);
 }

@@ -2,12 +2,12 @@
 //! writes. For tolerances see `golden.rs`. Where the peer defines a score differently, the test states the relation.
 
 use burn_bayes_eval::{
-    BinaryScores, ClassProbabilities, ConformalLac, ConfusionMatrix, DrawProbabilities,
+    BinaryScores, ClassProbabilities, ConformalSets, ConfusionMatrix, DrawProbabilities,
     GaussianMixture, LabelledProbabilities, NoisePrecision, PatchTotals, PredictionIntervals,
-    QuantileCalibration, ReliabilityDiagram, RiskCoverage, SparsificationError, TargetedMixture,
-    ause, brier, classwise_calibration_error, expected_entropy, false_positive_rate_at,
-    least_confidence, mixture_nll, mutual_information, nll, pit_values, smooth_calibration_error,
-    winkler_scores,
+    QuantileCalibration, ReliabilityDiagram, RiskCoverage, SetScore, SparsificationError,
+    TargetedMixture, ause, brier, classwise_calibration_error, expected_entropy,
+    false_positive_rate_at, least_confidence, mixture_nll, mutual_information, nll, pit_values,
+    smooth_calibration_error, winkler_scores,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -218,7 +218,7 @@ fn pixels_patches_and_sets() {
     }
     close(patches.pavpu().unwrap(), golden.pavpu);
 
-    let sets = ConformalLac::calibrate(&labelled, golden.level)
+    let sets = ConformalSets::calibrate(&labelled, golden.level, SetScore::Lac)
         .unwrap()
         .sets(&table)
         .unwrap();

@@ -2,9 +2,9 @@
 //! rows, and arithmetic whose rounding separates equal answers.
 
 use burn_bayes_eval::{
-    ClassProbabilities, ConformalAps, ConformalByClass, ConformalCross, ConformalLac,
-    ConformalNormalisedResidual, ConformalRaps, EvalError, LabelledProbabilities, Mondrian,
-    PredictionSets, RankPenalty, SelectiveBounds, SetScore, coverage_by_group, uniforms,
+    ClassProbabilities, ConformalByClass, ConformalCross, ConformalNormalisedResidual,
+    ConformalSets, EvalError, LabelledProbabilities, Mondrian, PredictionSets, RankPenalty,
+    SelectiveBounds, SetScore, coverage_by_group, uniforms,
 };
 
 const CALIBRATIONS: usize = 10_000;
@@ -133,9 +133,9 @@ fn sets(
 ) -> Result<PredictionSets, EvalError> {
     let known = LabelledProbabilities::new(known, labels)?;
     match method {
-        0 => ConformalLac::calibrate(&known, level)?.sets(new),
-        1 => ConformalAps::calibrate(&known, level)?.sets(new),
-        _ => ConformalRaps::calibrate(&known, level, PENALTY)?.sets(new),
+        0 => ConformalSets::calibrate(&known, level, SetScore::Lac)?.sets(new),
+        1 => ConformalSets::calibrate(&known, level, SetScore::Aps)?.sets(new),
+        _ => ConformalSets::calibrate(&known, level, SetScore::Raps(PENALTY))?.sets(new),
     }
 }
 

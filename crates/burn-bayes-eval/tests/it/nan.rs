@@ -1,12 +1,12 @@
 //! No NaN becomes a number: every function of numbers refuses it, and no bound drops it.
 
 use burn_bayes_eval::{
-    BinaryScores, Bootstrap, Chains, ClassProbabilities, ConformalCross, ConformalLac,
-    ConformalNormalisedResidual, CountMixture, DrawProbabilities, DrawTemperature, EvalError,
-    GaussianMixture, JointDraws, LabelledProbabilities, LogitScore, MahalanobisDistance,
+    BinaryScores, Bootstrap, Chains, ClassProbabilities, ConformalCross,
+    ConformalNormalisedResidual, ConformalSets, CountMixture, DrawProbabilities, DrawTemperature,
+    EvalError, GaussianMixture, JointDraws, LabelledProbabilities, LogitScore, MahalanobisDistance,
     NearestFeatures, NoisePrecision, PairedLosses, ParetoSmoothing, PatchTotals, PitUniformity,
     PredictionIntervals, QuantileCalibration, RankingTotals, RiskCoverage, RowOutputs, Selection,
-    SelectiveBounds, SparsificationError, TargetScale, TargetedCounts, TargetedMixture,
+    SelectiveBounds, SetScore, SparsificationError, TargetScale, TargetedCounts, TargetedMixture,
     Temperature, VarianceScaling, ause, conformal_threshold, equal_mass_groups, holm,
     poisson_deviances, posterior_rank, quantiles, referral_table, rmse,
     weighted_conformal_threshold, winkler_scores,
@@ -123,7 +123,10 @@ fn fitted_things_refuse_it() {
     refused("cross", ConformalCross::new(&GOOD, &BAD, &[0, 1]));
     let table = ClassProbabilities::binary(&GOOD).unwrap();
     let labelled = LabelledProbabilities::new(&table, &[0, 1]).unwrap();
-    refused("sets", ConformalLac::calibrate(&labelled, f64::NAN));
+    refused(
+        "sets",
+        ConformalSets::calibrate(&labelled, f64::NAN, SetScore::Lac),
+    );
     refused("groups", equal_mass_groups(&BAD, 2));
     refused("temperature", Temperature::new(f64::NAN));
     refused("draw temperature", DrawTemperature::new(f64::NAN));

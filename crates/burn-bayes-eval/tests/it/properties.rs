@@ -1,10 +1,10 @@
 //! Properties for every input: ranges, identities between scores, and invariance to the order of rows.
 
 use burn_bayes_eval::{
-    BinaryScores, ClassProbabilities, ConformalAps, ConformalLac, ConformalNormalisedResidual,
+    BinaryScores, ClassProbabilities, ConformalNormalisedResidual, ConformalSets,
     DrawProbabilities, GaussianMixture, HeldOut, LabelledProbabilities, NoisePrecision,
     PredictionIntervals, QuantileCalibration, ReferralRow, ReliabilityDiagram, RiskCoverage,
-    Selection, TargetedMixture, Temperature, accuracy, auroc, average_precision, brier,
+    Selection, SetScore, TargetedMixture, Temperature, accuracy, auroc, average_precision, brier,
     classwise_calibration_error, crps, expected_entropy, false_positive_rate_at, mixture_nll,
     model_disagreement, mutual_information, nll, one_vs_rest_auroc, pit_values, predictive_entropy,
     quantiles, referral_table, variation_ratio, zero_one_losses,
@@ -410,8 +410,8 @@ proptest! {
         // ⌈(n + 1)ℓ⌉ of n rows score at most the threshold, which is at least ℓn.
         let average = case.draws().average();
         let labelled = LabelledProbabilities::new(&average, &case.labels).unwrap();
-        let lac = ConformalLac::calibrate(&labelled, level).unwrap();
-        let aps = ConformalAps::calibrate(&labelled, level).unwrap();
+        let lac = ConformalSets::calibrate(&labelled, level, SetScore::Lac).unwrap();
+        let aps = ConformalSets::calibrate(&labelled, level, SetScore::Aps).unwrap();
         let every = [
             lac.sets(&average).unwrap(),
             aps.sets(&average).unwrap(),

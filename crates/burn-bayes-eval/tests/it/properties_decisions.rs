@@ -1,7 +1,7 @@
 //! Properties of conformal methods, decisions by costs, scores of distributions, and curves of selective prediction.
 
 use burn_bayes_eval::{
-    Action, ClassProbabilities, ConformalByClass, ConformalCross, ConformalRaps, DecisionCosts,
+    Action, ClassProbabilities, ConformalByClass, ConformalCross, ConformalSets, DecisionCosts,
     JointDraws, LabelledProbabilities, PredictionIntervals, RankPenalty, RiskCoverage, SetScore,
     SparsificationError, ause, coverage_by_group, holm, winkler_scores,
 };
@@ -21,7 +21,7 @@ proptest! {
         let average = case.draws().average();
         let labelled = LabelledProbabilities::new(&average, &case.labels).unwrap();
         let penalty = RankPenalty { weight, free_classes };
-        let raps = ConformalRaps::calibrate(&labelled, level, penalty).unwrap();
+        let raps = ConformalSets::calibrate(&labelled, level, SetScore::Raps(penalty)).unwrap();
         let sets = raps.sets(&average).unwrap();
         prop_assert!(sets.coverage(&case.labels).unwrap() >= level - ROUNDING);
         if let Ok(by_class) = ConformalByClass::calibrate(&labelled, level, SetScore::Raps(penalty)) {

@@ -228,8 +228,8 @@ impl TrainedModel {
             }
             Target::Several(targets) => {
                 let logits = |place| outputs.iter().skip(place).step_by(targets.len());
-                let of_target = |(place, (name, target)): (usize, &(String, Target))| {
-                    let predictions = match target {
+                let of_target = |(place, one): (usize, &(String, Target))| {
+                    let predictions = match &one.1 {
                         Target::Real(scale) => {
                             Predictions::Reals(self.reals(*scale, place, &outputs, draws)?)
                         }
@@ -238,11 +238,7 @@ impl TrainedModel {
                             unreachable!("a training set has several numbers or several labels")
                         }
                     };
-                    Ok(TargetPredictions {
-                        name: name.clone(),
-                        unit: target.unit(),
-                        predictions,
-                    })
+                    Ok(TargetPredictions::of(one, predictions))
                 };
                 let predictions = targets.iter().enumerate().map(of_target);
                 Predictions::Several(predictions.collect::<Result<_>>()?)

@@ -15,8 +15,8 @@ use super::search::Fold;
 use crate::error::{Result, TabularError};
 use crate::parallel;
 use crate::random::shuffled;
-use crate::rows::SplitTable;
-use crate::scores::Summary;
+use crate::rows::{SplitTable, Units};
+use crate::scores::{Summary, mean};
 use crate::settings::{
     Config, DataSettings, FeatureScaleName, FitSettings, LikelihoodName, Method, NetworkShape,
     NoisePrecision, TargetScaleName, TaskName, UnseenName,
@@ -176,7 +176,6 @@ impl ModelChoice {
                 None => best,
             };
         }
-        let mean = |costs: &[f64]| Summary::of(costs).map_or(f64::NAN, |summary| summary.mean);
         let costs = scored.iter();
         best.map(|(chosen, _)| Self {
             chosen: *chosen,
@@ -203,12 +202,8 @@ fn better<'a>(
     let Some(first) = first else {
         return Some(second);
     };
-    let differences = second
-        .1
-        .iter()
-        .zip(&first.1)
-        .map(|(one, other)| one - other);
-    let difference = Summary::of(&differences.collect::<Vec<_>>());
+    let units = Units::rows(second.1.len());
+    let difference = Summary::of_differences(&second.1, &first.1, &units);
     let is_better = difference.is_some_and(|found| {
         let error = found.standard_error.unwrap_or(f64::INFINITY);
         found.mean < -errors * error

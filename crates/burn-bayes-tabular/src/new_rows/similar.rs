@@ -10,12 +10,11 @@
 //! over draws of the posterior. The correlation is this covariance on a scale from −1 to 1. A probability would have the same
 //! sign, but few draws would decide about it where it is near 0 or 1; its log-odds are what the target acts on.
 
-use std::path::Path;
-
 use burn_bayes::eval::Bounded;
 
 use super::KnownRows;
 use crate::error::{Result, TabularError};
+use crate::files::is_same;
 use crate::order::by_cost;
 use crate::predict::{Predictions, mismatched};
 use crate::report::{ExplainedRow, PredictedValue, SimilarRow, SimilarRows};
@@ -161,7 +160,7 @@ impl SimilarRequest {
     ) -> Result<()> {
         let all = all_correlations(run, training, explained, found.draws)?;
         found.training_rows = training.features.rows();
-        let is_same_file = are_same(&training.path, &rows.path);
+        let is_same_file = is_same(&training.path, &rows.path);
         for (one, correlations) in found.rows.iter_mut().zip(all) {
             let number = |row: usize| training.inputs.places[row] + 1;
             let similar = correlations.into_iter().enumerate();
@@ -360,12 +359,6 @@ fn predicted_values(
 fn cells(inputs: &RowInputs, columns: &[usize], row: usize) -> Vec<Option<String>> {
     let cell = |&column: &usize| inputs.columns[column].label(row);
     columns.iter().map(cell).collect()
-}
-
-/// Whether both paths are of one file.
-fn are_same(one: &Path, other: &Path) -> bool {
-    let [one, other] = [one, other].map(|path| path.canonicalize().ok());
-    one.is_some() && one == other
 }
 
 #[cfg(test)]

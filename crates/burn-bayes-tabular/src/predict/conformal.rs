@@ -120,6 +120,18 @@ enum Rules {
 }
 
 impl ConformalRequest {
+    /// The request at this level without options.
+    #[cfg(test)]
+    pub(crate) fn at(level: f64) -> Self {
+        Self {
+            level,
+            set_method: None,
+            by: None,
+            recent: None,
+            half_life: None,
+        }
+    }
+
     /// Checks the request for a target in the column `name`.
     pub(crate) fn validate(&self, target: &Target, name: &str) -> Result<()> {
         let level = self.level;
@@ -662,13 +674,7 @@ mod tests {
         let path = folder.path().join("validation.csv");
         std::fs::write(&path, "row,mean,std,target\n1,0,1,0.5\n2,1,2,2\n3,2,1,4\n").unwrap();
         let target = Target::Real(ColumnScale::KEPT);
-        let request = |level| ConformalRequest {
-            level,
-            set_method: None,
-            by: None,
-            recent: None,
-            half_life: None,
-        };
+        let request = ConformalRequest::at;
         let found = calibrated(&path, &target, "y", &request(0.5)).unwrap();
         let Rules::Together(Rule::Intervals(rule)) = found.rules else {
             panic!("intervals");
@@ -687,7 +693,7 @@ mod tests {
         std::fs::write(&path, "row,p_a,p_b,target\n1,0.9,0.1,a\n2,0.2,0.8,b\n").unwrap();
         let classes = Target::Classes(["a", "b"].map(String::from).to_vec());
         let found = calibrated(&path, &classes, "y", &request(0.6)).unwrap();
-        let Rules::Together(Rule::Lac(rule)) = found.rules else {
+        let Rules::Together(Rule::Sets(rule)) = found.rules else {
             panic!("sets");
         };
         assert!((rule.threshold() - 0.2).abs() < 1e-15);
@@ -708,13 +714,7 @@ mod tests {
         let rows = "1,0.45,0.1,0.45,a\n2,0.45,0.1,0.45,c\n";
         std::fs::write(&path, format!("row,p_a,p_b,p_c,target\n{rows}")).unwrap();
         let names = ["a", "b", "c"].map(String::from).to_vec();
-        let request = ConformalRequest {
-            level: 0.6,
-            set_method: None,
-            by: None,
-            recent: None,
-            half_life: None,
-        };
+        let request = ConformalRequest::at(0.6);
         let target = Target::Classes(names.clone());
         let found = calibrated(&path, &target, "y", &request).unwrap();
         let predictions = ClassPredictions::new(names, 1, vec![0.45, 0.1, 0.45]);
@@ -735,11 +735,8 @@ mod tests {
         let target = Target::Real(ColumnScale::KEPT);
         let several = Target::Several(["a", "b"].map(|name| (name.into(), target.clone())).into());
         let request = |by: Option<&str>| ConformalRequest {
-            level: 0.6,
-            set_method: None,
             by: by.map(String::from),
-            recent: None,
-            half_life: None,
+            ..ConformalRequest::at(0.6)
         };
         request(None).validate(&several, "a").unwrap();
         let problem = request(Some("b")).validate(&several, "a").unwrap_err();
@@ -772,11 +769,8 @@ mod tests {
         std::fs::write(&path, format!("row,mean,std,target\n{rows}")).unwrap();
         let target = Target::Real(ColumnScale::KEPT);
         let request = |level, half_life| ConformalRequest {
-            level,
-            set_method: None,
-            by: None,
-            recent: None,
             half_life,
+            ..ConformalRequest::at(level)
         };
         let threshold = |level, half_life| {
             let found = calibrated(&path, &target, "y", &request(level, half_life)).unwrap();
@@ -852,11 +846,8 @@ mod tests {
         std::fs::write(&path, format!("row,ward,mean,std,target\n{rows}")).unwrap();
         let target = Target::Real(ColumnScale::KEPT);
         let request = |by: &str, level| ConformalRequest {
-            level,
-            set_method: None,
             by: Some(by.into()),
-            recent: None,
-            half_life: None,
+            ..ConformalRequest::at(level)
         };
         let found = calibrated(&path, &target, "y", &request("ward", 0.6)).unwrap();
         assert!(

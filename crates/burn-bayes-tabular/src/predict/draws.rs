@@ -1,10 +1,11 @@
 //! Predictions under draws of the weights.
 
 use burn_bayes::eval::{Bounded, CountMixture, DrawProbabilities, GaussianMixture, NoisePrecision};
+use burn_bayes_data::Targets;
 
 use super::{Moments, NumberMixture};
 use crate::error::{Result, TabularError};
-use crate::rows::Target;
+use crate::rows::{Target, columns_of};
 
 /// Far beyond these, numbers whose logarithms are predicted could not be computed with.
 const LARGEST_LOGARITHM: f64 = 200.0;
@@ -346,6 +347,15 @@ impl Predictions {
         }
     }
 
+    /// The predictions of each target beside its true values, with its name if there are several.
+    pub(crate) fn beside<'a>(
+        &'a self,
+        targets: &'a Targets,
+    ) -> impl Iterator<Item = (Option<&'a str>, &'a Self, &'a Targets)> {
+        let pairs = self.of_targets().into_iter().zip(columns_of(targets));
+        pairs.map(|((name, predictions), targets)| (name, predictions, targets))
+    }
+
     /// The number of draws.
     pub(crate) fn draws(&self) -> usize {
         match self {
@@ -415,11 +425,7 @@ impl Predictions {
             Target::Real(_) => Self::Reals(none(NoiseDeviations::PerPrediction(Vec::new()).into())),
             Target::Counts { .. } => Self::Counts(none(Dispersions::default())),
             Target::Several(targets) => {
-                let none = |(name, target): &(String, Target)| TargetPredictions {
-                    name: name.clone(),
-                    unit: target.unit(),
-                    predictions: Self::none(target),
-                };
+                let none = |one| TargetPredictions::of(one, Self::none(&one.1));
                 Self::Several(targets.iter().map(none).collect())
             }
         }
@@ -454,6 +460,17 @@ impl Predictions {
             Self::Counts(all) => Some(NumberMixture::Counts(all.checked()?)),
             Self::Classes(_) | Self::Several(_) => None,
         })
+    }
+}
+
+impl TargetPredictions {
+    /// Those of this target with its name.
+    pub(crate) fn of((name, target): &(String, Target), predictions: Predictions) -> Self {
+        Self {
+            name: name.clone(),
+            unit: target.unit(),
+            predictions,
+        }
     }
 }
 

@@ -58,11 +58,9 @@ fn calibrated(
     set_method: Option<SetMethod>,
 ) -> Result<Conformal> {
     let request = ConformalRequest {
-        level,
         set_method,
         by: by.map(String::from),
-        recent: None,
-        half_life: None,
+        ..ConformalRequest::at(level)
     };
     Conformal::of(
         known,
@@ -82,11 +80,9 @@ fn weighted(
     set_method: Option<SetMethod>,
 ) -> Result<Conformal> {
     let request = ConformalRequest {
-        level,
         set_method,
-        by: None,
-        recent: None,
         half_life: Some(half_life),
+        ..ConformalRequest::at(level)
     };
     let target = target_of(&known);
     Conformal::weighted(known, None, half_life, &target, &request, Path::new("file"))
@@ -279,13 +275,7 @@ fn rows_of_new_groups_are_covered_at_the_level_if_whole_groups_calibrate() {
         let cells = cells.flat_map(|(rows, name)| vec![name.as_str(); rows.len()]);
         let cells: Vec<&str> = cells.collect();
         let known = known(&known_groups.concat());
-        let request = ConformalRequest {
-            level,
-            set_method: None,
-            by: None,
-            recent: None,
-            half_life: None,
-        };
+        let request = ConformalRequest::at(level);
         let (target, file) = (target_of(&known), Path::new("file"));
         let found = Conformal::of_new_groups(&known, &cells, &target, &request, file).unwrap();
         shared.count(covers(&found, None, new[0]));

@@ -4,9 +4,8 @@ use std::f64::consts::LN_2;
 use std::path::Path;
 
 use burn_bayes::eval::{
-    AdaptiveLevel, ClassProbabilities, ConformalAps, ConformalByClass, ConformalLac,
-    ConformalNormalisedResidual, ConformalRaps, EvalError, LabelledProbabilities, PredictionSets,
-    RankPenalty, SetScore,
+    AdaptiveLevel, ClassProbabilities, ConformalByClass, ConformalNormalisedResidual,
+    ConformalSets, EvalError, LabelledProbabilities, PredictionSets, RankPenalty, SetScore,
 };
 use burn_bayes_data::Targets;
 
@@ -16,7 +15,7 @@ use super::table::DEVIATIONS;
 use super::{MEAN, Predictions, TARGET, column_name, mismatched, probability_column};
 use crate::error::Result;
 use crate::order::selected;
-use crate::rows::{Target, Units, columns_of};
+use crate::rows::{Target, Units};
 
 /// The penalty of RAPS: on every class beyond the most probable one.
 const PENALTY: RankPenalty = RankPenalty {
@@ -33,9 +32,7 @@ pub(crate) enum Known {
 /// What is in a set or interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
-    Lac(ConformalLac),
-    Aps(ConformalAps),
-    Raps(ConformalRaps),
+    Sets(ConformalSets),
     Intervals(ConformalNormalisedResidual),
 }
 
@@ -45,12 +42,9 @@ impl Known {
     /// # Errors
     /// If they do not match.
     pub(crate) fn of_targets(predictions: &Predictions, targets: &Targets) -> Result<Vec<Self>> {
-        let pairs = predictions
-            .of_targets()
-            .into_iter()
-            .zip(columns_of(targets));
+        let pairs = predictions.beside(targets);
         pairs
-            .map(|((_, predictions), targets)| Self::of(predictions, targets))
+            .map(|(_, predictions, targets)| Self::of(predictions, targets))
             .collect()
     }
 
@@ -203,17 +197,8 @@ impl Known {
             Self::Classes(probabilities, truths) => {
                 let (table, truths) = (probabilities.select(rows)?, selected(truths, rows));
                 let labelled = LabelledProbabilities::new(&table, &truths)?;
-                Ok(match request.set_method.unwrap_or(SetMethod::Lac) {
-                    SetMethod::Lac => {
-                        Rule::Lac(ConformalLac::calibrate_weighted(&labelled, weights, level)?)
-                    }
-                    SetMethod::Aps => {
-                        Rule::Aps(ConformalAps::calibrate_weighted(&labelled, weights, level)?)
-                    }
-                    SetMethod::Raps => Rule::Raps(ConformalRaps::calibrate_weighted(
-                        &labelled, weights, level, PENALTY,
-                    )?),
-                })
+                let score = request.set_score();
+                ConformalSets::calibrate_weighted(&labelled, weights, level, score).map(Rule::Sets)
             }
             Self::Numbers(columns) => {
                 let [mean, deviation, truth] =
@@ -234,13 +219,8 @@ impl Known {
         let Self::Classes(probabilities, truths) = self else {
             unreachable!("the request was validated");
         };
-        let score = match request.set_method.unwrap_or(SetMethod::Lac) {
-            SetMethod::Lac => SetScore::Lac,
-            SetMethod::Aps => SetScore::Aps,
-            SetMethod::Raps => SetScore::Raps(PENALTY),
-        };
         let labelled = LabelledProbabilities::new(probabilities, truths)?;
-        ConformalByClass::calibrate(&labelled, request.level, score)
+        ConformalByClass::calibrate(&labelled, request.level, request.set_score())
     }
 
     /// The number of rows of a class, and its name.
@@ -255,12 +235,20 @@ impl Known {
     }
 }
 
+impl ConformalRequest {
+    fn set_score(&self) -> SetScore {
+        match self.set_method.unwrap_or(SetMethod::Lac) {
+            SetMethod::Lac => SetScore::Lac,
+            SetMethod::Aps => SetScore::Aps,
+            SetMethod::Raps => SetScore::Raps(PENALTY),
+        }
+    }
+}
+
 impl Rule {
     pub(super) fn threshold(&self) -> f64 {
         match self {
-            Self::Lac(rule) => rule.threshold(),
-            Self::Aps(rule) => rule.threshold(),
-            Self::Raps(rule) => rule.threshold(),
+            Self::Sets(rule) => rule.threshold(),
             Self::Intervals(rule) => rule.threshold(),
         }
     }
@@ -271,9 +259,7 @@ impl Rule {
         average: &ClassProbabilities<'_>,
     ) -> Option<Result<PredictionSets, EvalError>> {
         match self {
-            Self::Lac(rule) => Some(rule.sets(average)),
-            Self::Aps(rule) => Some(rule.sets(average)),
-            Self::Raps(rule) => Some(rule.sets(average)),
+            Self::Sets(rule) => Some(rule.sets(average)),
             Self::Intervals(_) => None,
         }
     }

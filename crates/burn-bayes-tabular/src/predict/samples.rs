@@ -38,16 +38,8 @@ impl SampleTable {
     /// # Errors
     /// If classes are predicted, or a prediction is not finite.
     pub(crate) fn of(predictions: &Predictions, rows: &[usize], seed: u64) -> Result<Self> {
-        let targets = match predictions {
-            Predictions::Several(targets) => {
-                let targets = targets.iter();
-                let targets = targets.map(|one| (Some(one.name.clone()), &one.predictions));
-                targets.collect::<Vec<_>>()
-            }
-            single => vec![(None, single)],
-        };
         let mut lines = Vec::new();
-        for (place, (target, predictions)) in (0..).zip(targets) {
+        for (place, (target, predictions)) in (0..).zip(predictions.of_targets()) {
             let noise = Noise::new(seed).fold(STREAM).fold(place);
             let samples = match predictions {
                 Predictions::Reals(all) => of_numbers(all, rows, noise),
@@ -59,7 +51,7 @@ impl SampleTable {
             let of_rows = rows.iter().zip(samples);
             lines.extend(of_rows.map(|(&row, samples)| SampleLine {
                 row,
-                target: target.clone(),
+                target: target.map(String::from),
                 samples,
             }));
         }
@@ -72,23 +64,22 @@ impl SampleTable {
         })
     }
 
-    /// Writes the names of the columns.
-    pub fn write_header(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
-        let target = self.is_of_several.then(|| "target".to_string());
-        let draws = (1..=self.draws).map(|draw| format!("draw_{draw}"));
-        let names = ["row".to_string()].into_iter().chain(target).chain(draws);
-        writer.write_record(names).map_err(io_error)
-    }
-
-    /// Writes the rows.
-    pub fn write_rows(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
+    /// Writes the names of the columns, if they are wanted, and the rows.
+    pub fn write_csv(&self, has_header: bool, out: &mut impl Write) -> io::Result<()> {
+        let mut writer = csv::Writer::from_writer(out);
+        if has_header {
+            let target = self.is_of_several.then(|| "target".to_string());
+            let draws = (1..=self.draws).map(|draw| format!("draw_{draw}"));
+            let names = ["row".to_string()].into_iter().chain(target).chain(draws);
+            writer.write_record(names).map_err(io_error)?;
+        }
         for line in &self.lines {
             let row = (line.row + 1).to_string();
             let samples = line.samples.iter().map(f64::to_string);
             let record = [row].into_iter().chain(line.target.clone()).chain(samples);
             writer.write_record(record).map_err(io_error)?;
         }
-        Ok(())
+        writer.flush()
     }
 }
 
@@ -224,10 +215,9 @@ mod tests {
         };
         let predictions = Predictions::Several(vec![target("a"), target("b")]);
         let table = SampleTable::of(&predictions, &[0, 2], 1).unwrap();
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        table.write_header(&mut writer).unwrap();
-        table.write_rows(&mut writer).unwrap();
-        let text = String::from_utf8(writer.into_inner().unwrap()).unwrap();
+        let mut bytes = Vec::new();
+        table.write_csv(true, &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
         let heads = text.lines().map(|line| &line[..line.rfind(',').unwrap()]);
         assert!(
             heads.eq(["row,target", "1,a", "1,b", "3,a", "3,b"]),

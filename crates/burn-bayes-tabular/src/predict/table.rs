@@ -125,13 +125,8 @@ impl PredictionTable {
     /// # Errors
     /// If one is also a column of the predictions, or two targets have columns of the same name.
     pub(crate) fn check_kept(target: &Target, settings: &DataSettings) -> Result<()> {
-        let targets = match target {
-            Target::Several(targets) => {
-                targets.iter().map(|(name, _)| Some(name.clone())).collect()
-            }
-            _ => vec![None],
-        };
-        let targets = targets.into_iter().map(|name| (name, Vec::new()));
+        let targets = target.of_targets().into_iter();
+        let targets = targets.map(|(name, _)| (name.map(String::from), Vec::new()));
         let table = Self::new(&Predictions::none(target), &[])?.with_targets(targets.collect());
         let known: Vec<&String> = table.columns.iter().map(|(name, _)| name).collect();
         let mut places = known.iter().enumerate();
@@ -272,12 +267,6 @@ impl PredictionTable {
         Ok(Self { columns, ..self })
     }
 
-    /// Writes the names of the columns.
-    pub fn write_header(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
-        let names = self.columns.iter().map(|(name, _)| name);
-        writer.write_record(names).map_err(io_error)
-    }
-
     /// Writes one JSON object per row.
     pub fn write_objects(&self, writer: &mut impl Write) -> io::Result<()> {
         for row in 0..self.rows() {
@@ -304,13 +293,18 @@ impl PredictionTable {
         Ok(())
     }
 
-    /// Writes the rows.
-    pub fn write_rows(&self, writer: &mut csv::Writer<impl Write>) -> io::Result<()> {
+    /// Writes the names of the columns, if they are wanted, and the rows.
+    pub fn write_csv(&self, has_header: bool, out: &mut impl Write) -> io::Result<()> {
+        let mut writer = csv::Writer::from_writer(out);
+        if has_header {
+            let names = self.columns.iter().map(|(name, _)| name);
+            writer.write_record(names).map_err(io_error)?;
+        }
         for row in 0..self.rows() {
             let record = self.columns.iter().map(|(_, cells)| cells[row].to_string());
             writer.write_record(record).map_err(io_error)?;
         }
-        Ok(())
+        writer.flush()
     }
 
     /// The number of rows.
@@ -493,10 +487,9 @@ mod tests {
     use crate::predict::TargetPredictions;
 
     fn written(table: &PredictionTable) -> String {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        table.write_header(&mut writer).unwrap();
-        table.write_rows(&mut writer).unwrap();
-        String::from_utf8(writer.into_inner().unwrap()).unwrap()
+        let mut bytes = Vec::new();
+        table.write_csv(true, &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
     }
 
     #[test]

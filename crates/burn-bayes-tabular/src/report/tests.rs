@@ -337,8 +337,11 @@ fn the_verdict_is_above_everything_else_in_words_and_colour() {
                 absent: "the test has none".into(),
             },
         };
-        let assessment = Assessment::of(Some(diagnosis), None, &[]);
-        let panel = assessment.panel();
+        let assessment = Assessment {
+            diagnosis: Some(diagnosis),
+            ..Assessment::default()
+        };
+        let panel = assessment.judged().panel();
         let report = super::Report {
             verdict: panel.as_ref(),
             ..sample.report()

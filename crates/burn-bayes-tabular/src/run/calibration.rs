@@ -50,7 +50,7 @@ impl Run {
         let targets = target.of_targets().into_iter().map(|(of, target)| {
             let columns = HeldOutColumns {
                 target: of,
-                rules: &self.kept_columns,
+                rules: &self.file.kept_columns,
                 missing: &options.missing,
                 group_by: data.group_by.as_deref(),
             };

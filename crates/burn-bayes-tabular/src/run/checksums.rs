@@ -15,17 +15,17 @@ use crate::files::{at, checksum};
 pub(super) const CURE: &str = "restore the file that the fit wrote, or fit again";
 
 /// Checksums of the files of a run, by file name.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(transparent)]
 pub(super) struct Checksums(BTreeMap<String, String>);
 
 impl Checksums {
     /// Those of these files, as far as they exist.
-    pub(super) fn of(files: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
-        let there = files.into_iter().filter(|path| path.is_file());
-        let entry = |path: PathBuf| {
-            let bytes = std::fs::read(&path).map_err(at(&path))?;
-            Ok((name(&path), checksum(&bytes)))
+    pub(super) fn of<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<Self> {
+        let there = files.filter(|path| path.is_file());
+        let entry = |path: &PathBuf| {
+            let bytes = std::fs::read(path).map_err(at(path))?;
+            Ok((name(path), checksum(&bytes)))
         };
         there.map(entry).collect::<Result<_>>().map(Self)
     }

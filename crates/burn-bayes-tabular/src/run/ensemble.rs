@@ -14,15 +14,14 @@ use burn_bayes::Noise;
 use burn_bayes_data::{Dataset, OneOrSeveral};
 use rand::RngExt;
 
-use super::checksums::Checksums;
 use super::fit::{FinishedFit, FolderFit, Start};
 use super::folder::RunFolder;
 use super::members::{Ensemble, RunModel};
-use super::model_file::{FORMAT, ModelFile};
+use super::model_file::ModelFile;
 use super::recalibration;
 use super::training_rows::fingerprint;
-use super::validation::{Validation, validate};
-use super::{RowRecord, wrong};
+use super::validation::validate;
+use super::wrong;
 use crate::assessment::Assessment;
 use crate::engine;
 use crate::error::Result;
@@ -153,7 +152,7 @@ impl EnsembleFit {
             None => self.ensemble(RunFolder::member)?,
             Some(_) => self.ensemble(RunFolder::scored_member)?,
         };
-        let scored_verdicts = scored.verdicts()?;
+        let member_verdicts = scored.verdicts()?;
         let kept = self.ensemble(RunFolder::member)?;
         let divergence = scored.divergence()?.or(kept.divergence()?);
         let noise_precisions = kept.noise_precisions()?;
@@ -166,7 +165,10 @@ impl EnsembleFit {
             |features| model.predict(features, config.fit.draws),
             None,
             &mut plain_models,
-            Assessment::of_members(scored_verdicts),
+            Assessment {
+                member_verdicts,
+                ..Assessment::default()
+            },
         )?;
         let train = match &self.fits.all_rows {
             None => &rows.train,
@@ -178,31 +180,17 @@ impl EnsembleFit {
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
         let diverged = divergence.or(diverged);
         rows.preprocessor.save(folder.preprocessor_file())?;
-        write_whole(&folder.config_file(), config.to_toml()?.as_bytes())?;
-        let plain_models = folder.save_plain_models(&plain_models)?;
-        let recalibration = scores
-            .as_ref()
-            .and_then(Validation::recalibration_of_new_rows);
-        let files = [
-            folder.config_file(),
-            folder.preprocessor_file(),
-            folder.validation_file(),
-            folder.linear_file(),
-        ];
-        let record = RowRecord::of(rows);
-        let model_file = ModelFile {
-            format: FORMAT,
-            noise_precision: noise_precisions.clone().into(),
-            kernel: None,
-            diverged: diverged.clone(),
-            checksums: Checksums::of(files)?,
-            recalibration,
-            plain_models,
-            kept_columns: record.kept_columns,
-            fingerprint: record.fingerprint,
+        let file = ModelFile {
             members: kept.members,
+            ..ModelFile::of(
+                rows,
+                scores.as_ref(),
+                diverged.clone(),
+                noise_precisions.clone(),
+                &plain_models,
+            )
         };
-        model_file.save(folder)?;
+        folder.finish(config, &plain_models, &[], file)?;
         for index in 0..config.fit.members {
             for member in [folder.member(index), folder.scored_member(index)] {
                 RunFolder::at(&member).remove_checkpoint()?;

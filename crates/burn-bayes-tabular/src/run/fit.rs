@@ -8,9 +8,10 @@ use burn_bayes_data::{Dataset, OneOrSeveral};
 use serde::Serialize;
 
 use super::best_epoch::{BestEpoch, StopAfter};
+use super::model_file::ModelFile;
 use super::recalibration;
 use super::validation::{Validation, report_failure, validate};
-use super::{EpochMetrics, MetricsFile, RowRecord, RunFolder, WatchedRows};
+use super::{EpochMetrics, MetricsFile, RunFolder, WatchedRows};
 use crate::assessment::Assessment;
 use crate::engine::{self, Checkpoint, EpochRecord, Observer, TrainedModel};
 use crate::error::{Result, TabularError};
@@ -19,6 +20,7 @@ use crate::predict::PredictionTable;
 use crate::rows::{PreparedRows, TrainingSet, Units};
 use crate::scores::{HoldoutScore, diverged_by, divergence};
 use crate::settings::{Config, FitSettings};
+use crate::trend::Trend;
 
 /// Number of weight draws to check that predictions of training rows are finite.
 const CHECKED_DRAWS: usize = 10;
@@ -202,10 +204,13 @@ impl FolderFit {
             let epochs = folder.metrics()?;
             let losses: Vec<f64> = epochs.iter().map(|epoch| epoch.record.loss).collect();
             let process = engine::compare_with_process(train, &config.fit, model)?;
-            let assessment = Assessment::of(diagnosis, process, &losses);
-            let assessment = match model.agreement {
-                None if config.fit.method.is_sampled() => assessment.without_agreement(),
-                agreement => assessment.with_agreement(agreement),
+            let assessment = Assessment {
+                diagnosis,
+                process,
+                trend: Trend::of(&losses),
+                agreement: model.agreement,
+                is_uncompared: model.agreement.is_none() && config.fit.method.is_sampled(),
+                ..Assessment::default()
             };
             let mut plain_models = PlainModels::fit(&self.rows.train, &config.fit)?;
             let scores = validate(
@@ -226,27 +231,31 @@ impl FolderFit {
                 plain_models = PlainModels::fit(&refitted.rows, &config.fit)?;
             }
             let full = scores.as_ref().map(|scores| scores.assessment.clone());
-            let assessment = full.unwrap_or_else(|| assessment.without_held_out_rows());
-            let assessment = match unscored.is_some() {
-                true => assessment.with_divergence(),
-                false => assessment,
+            let assessment = Assessment {
+                is_unseen: full.is_none(),
+                ..full.unwrap_or(assessment)
             };
-            Ok((scores, assessment, plain_models, unscored))
+            let assessment = Assessment {
+                has_diverged: assessment.has_diverged || unscored.is_some(),
+                ..assessment
+            };
+            Ok((scores, assessment.judged(), plain_models, unscored))
         })?;
         self.rows.preprocessor.save(folder.preprocessor_file())?;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
         let diverged = diverged.or(unscored);
-        let recalibration = scores
-            .as_ref()
-            .and_then(Validation::recalibration_of_new_rows);
-        folder.finish(
-            config,
-            model,
-            RowRecord::of(&self.rows),
-            diverged.clone(),
-            &plain_models,
-            recalibration,
-        )?;
+        let noise_precisions = model.noise_precisions().to_vec();
+        let file = ModelFile {
+            kernel: model.kernel.clone(),
+            ..ModelFile::of(
+                &self.rows,
+                scores.as_ref(),
+                diverged.clone(),
+                noise_precisions,
+                &plain_models,
+            )
+        };
+        folder.finish(config, &plain_models, &folder.model_files(model), file)?;
         let agreement = trained.model.agreement;
         if !agreement.is_some_and(|agreement| agreement.can_go_on) {
             folder.remove_checkpoint()?;

@@ -21,6 +21,48 @@ pub struct RunFolder {
     _lock: Option<Arc<File>>,
 }
 
+macro_rules! files {
+    ($($(#[$doc:meta])* $visibility:vis $file:ident $name:literal)*) => {
+        impl RunFolder {
+            /// All files of a run, existing or not, without those of the members of an ensemble.
+            pub fn files(&self) -> [PathBuf; [$($name),*].len()] {
+                [$(self.$file()),*]
+            }
+
+            $($(#[$doc])* $visibility fn $file(&self) -> PathBuf {
+                self.path.join($name)
+            })*
+        }
+    };
+}
+
+files! {
+    pub(super) config_file "config.toml"
+    command_file "command.txt"
+    /// The preprocessor.
+    pub(crate) preprocessor_file "preprocessor.toml"
+    /// The posterior over the weights.
+    pub(crate) posterior_file "posterior.safetensors"
+    /// The weights of a point estimate.
+    pub(crate) weights_file "weights.bpk"
+    /// The rest of the trained model, and the checksums of all files.
+    pub(crate) model_file "model.toml"
+    /// The metrics of every epoch.
+    pub(crate) metrics_file "metrics.jsonl"
+    /// The state of an unfinished fit, or of one whose chains can go on.
+    pub(super) checkpoint_file "checkpoint.bin"
+    /// The scores of the held-out rows.
+    pub(crate) scores_file "scores.json"
+    /// The report.
+    pub(crate) report_file "report.html"
+    /// The predictions of the held-out rows.
+    pub(crate) validation_file "validation.csv"
+    /// The hash of the rows of an ensemble.
+    pub(super) rows_file "rows.txt"
+    /// The weights of the linear model beside the fit.
+    pub(super) linear_file "linear.bpk"
+}
+
 impl RunFolder {
     /// Creates the folder of a new run, with settings and command.
     ///
@@ -114,25 +156,6 @@ impl RunFolder {
         )
     }
 
-    /// All files of a run, existing or not, without those of the members of an ensemble.
-    pub fn files(&self) -> [PathBuf; 13] {
-        [
-            self.config_file(),
-            self.command_file(),
-            self.preprocessor_file(),
-            self.posterior_file(),
-            self.weights_file(),
-            self.model_file(),
-            self.metrics_file(),
-            self.checkpoint_file(),
-            self.scores_file(),
-            self.report_file(),
-            self.validation_file(),
-            self.rows_file(),
-            self.linear_file(),
-        ]
-    }
-
     /// Fails if there is a run in the folder, which a new fit would replace.
     ///
     /// # Errors
@@ -220,44 +243,6 @@ impl RunFolder {
         remove(&self.checkpoint_file())
     }
 
-    pub(super) fn config_file(&self) -> PathBuf {
-        self.path.join("config.toml")
-    }
-
-    fn command_file(&self) -> PathBuf {
-        self.path.join("command.txt")
-    }
-
-    /// The preprocessor.
-    pub(crate) fn preprocessor_file(&self) -> PathBuf {
-        self.path.join("preprocessor.toml")
-    }
-
-    /// The posterior over the weights.
-    pub(crate) fn posterior_file(&self) -> PathBuf {
-        self.path.join("posterior.safetensors")
-    }
-
-    /// The weights of a point estimate.
-    pub(crate) fn weights_file(&self) -> PathBuf {
-        self.path.join("weights.bpk")
-    }
-
-    /// The weights of the linear model beside the fit.
-    pub(super) fn linear_file(&self) -> PathBuf {
-        self.path.join("linear.bpk")
-    }
-
-    /// The rest of the trained model, and the checksums of all files.
-    pub(crate) fn model_file(&self) -> PathBuf {
-        self.path.join("model.toml")
-    }
-
-    /// The metrics of every epoch.
-    pub(crate) fn metrics_file(&self) -> PathBuf {
-        self.path.join("metrics.jsonl")
-    }
-
     /// The folder of a member of an ensemble, from 0.
     pub(crate) fn member(&self, index: usize) -> PathBuf {
         self.path.join(format!("member-{}", index + 1))
@@ -271,30 +256,5 @@ impl RunFolder {
     /// The list of the jobs of an ensemble, while its members are fitted in parallel.
     pub(crate) fn members_file(&self) -> PathBuf {
         self.path.join("members.jsonl")
-    }
-
-    /// The hash of the rows of an ensemble.
-    pub(super) fn rows_file(&self) -> PathBuf {
-        self.path.join("rows.txt")
-    }
-
-    /// The state of an unfinished fit, or of one whose chains can go on.
-    pub(super) fn checkpoint_file(&self) -> PathBuf {
-        self.path.join("checkpoint.bin")
-    }
-
-    /// The scores of the held-out rows.
-    pub(crate) fn scores_file(&self) -> PathBuf {
-        self.path.join("scores.json")
-    }
-
-    /// The report.
-    pub(crate) fn report_file(&self) -> PathBuf {
-        self.path.join("report.html")
-    }
-
-    /// The predictions of the held-out rows.
-    pub(crate) fn validation_file(&self) -> PathBuf {
-        self.path.join("validation.csv")
     }
 }

@@ -32,7 +32,6 @@ pub(crate) use training_rows::TrainingRows;
 pub(crate) use validation::RunReport;
 pub use validation::{Validation, curves};
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -43,17 +42,15 @@ use burn_bayes::graph::Layout;
 use burn_bayes::posterior::{AnyPosterior, Posterior};
 use burn_bayes_data::{Features, Preprocessor};
 use checksums::Checksums;
-use model_file::{FORMAT, ModelFile};
-use plain_models::PlainRecord;
+use model_file::ModelFile;
 
 use crate::engine::{TrainedModel, network};
 use crate::error::{Result, TabularError};
 use crate::files::{at, remove, write_whole};
-use crate::groups::GroupRule;
 use crate::network::Network;
 use crate::plain_models::PlainModels;
-use crate::predict::{Predictions, Recalibration};
-use crate::rows::{PreparedRows, Target};
+use crate::predict::Predictions;
+use crate::rows::Target;
 use crate::settings::{Config, DeviceName, MOST_DRAWS, Method, expect_at_most};
 
 /// A finished run.
@@ -67,32 +64,7 @@ pub struct Run {
     pub model: RunModel,
     /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<String>,
-    recalibration: Option<Recalibration>,
-    plain_models: PlainRecord,
-    /// How each column in the file of the held-out rows is divided into groups.
-    kept_columns: BTreeMap<String, GroupRule>,
-    /// The hash of the training and held-out rows.
-    fingerprint: String,
-    checksums: Checksums,
-}
-
-/// What a run keeps of its rows.
-#[derive(Debug, Default)]
-pub(crate) struct RowRecord {
-    /// How each column in the file of the held-out rows is divided into groups.
-    pub(crate) kept_columns: BTreeMap<String, GroupRule>,
-    /// The hash of all rows.
-    pub(crate) fingerprint: String,
-}
-
-impl RowRecord {
-    /// Of the rows of a fit.
-    fn of(rows: &PreparedRows) -> Self {
-        Self {
-            kept_columns: rows.kept_columns.clone(),
-            fingerprint: training_rows::fingerprint(rows),
-        }
-    }
+    file: ModelFile,
 }
 
 impl Run {
@@ -108,21 +80,21 @@ impl Run {
                 folder.continuation()
             )));
         }
-        let model_file = ModelFile::load(folder)?;
-        for file in [folder.config_file(), folder.preprocessor_file()] {
-            model_file.checksums.verified(&file)?;
+        let file = ModelFile::load(folder)?;
+        for path in [folder.config_file(), folder.preprocessor_file()] {
+            file.checksums.verified(&path)?;
         }
         let config = folder.config()?;
         let preprocessor = Preprocessor::load(folder.preprocessor_file())?;
-        let model = match model_file.members.is_empty() {
+        let model = match file.members.is_empty() {
             true => {
                 let device = device.map_or_else(|| folder.device(&config), DeviceName::device)?;
-                let model = load_model(folder, &config, &preprocessor, &model_file, &device)?;
+                let model = load_model(folder, &config, &preprocessor, &file, &device)?;
                 RunModel::Single(Box::new(model))
             }
             false => {
                 let target = Target::of(&preprocessor);
-                let members = model_file.members;
+                let members = file.members.clone();
                 RunModel::Ensemble(Ensemble::open(folder, members, target, device)?)
             }
         };
@@ -130,12 +102,8 @@ impl Run {
             config,
             preprocessor,
             model,
-            diverged: model_file.diverged,
-            recalibration: model_file.recalibration,
-            plain_models: model_file.plain_models,
-            kept_columns: model_file.kept_columns,
-            fingerprint: model_file.fingerprint,
-            checksums: model_file.checksums,
+            diverged: file.diverged.clone(),
+            file,
         })
     }
 
@@ -158,7 +126,7 @@ impl Run {
     /// As [`TrainedModel::predict`], and if a file of a member was changed since the fit.
     pub fn predict(&self, rows: &Features, draws: usize) -> Result<Predictions> {
         let predictions = self.model.predict(rows, draws)?;
-        match &self.recalibration {
+        match &self.file.recalibration {
             Some(recalibration) => recalibration.apply(predictions),
             None => Ok(predictions),
         }
@@ -170,10 +138,10 @@ impl Run {
     /// If the file was changed since the fit.
     pub(crate) fn validation_file(&self, folder: &RunFolder) -> Result<Option<PathBuf>> {
         let path = folder.validation_file();
-        if !self.checksums.has(&path) {
+        if !self.file.checksums.has(&path) {
             return Ok(None);
         }
-        self.checksums.verified(&path)?;
+        self.file.checksums.verified(&path)?;
         Ok(Some(path))
     }
 
@@ -185,7 +153,7 @@ impl Run {
         if let RunModel::Ensemble(_) = self.model {
             return Ok(Vec::new());
         }
-        self.checksums.verified(&folder.metrics_file())?;
+        self.file.checksums.verified(&folder.metrics_file())?;
         folder.metrics()
     }
 
@@ -285,42 +253,34 @@ impl RunFolder {
         files.iter().try_for_each(|file| remove(file))
     }
 
-    /// Marks the run as finished, after all other files were written.
-    pub(crate) fn finish(
+    /// The files of a model.
+    fn model_files(&self, model: &TrainedModel) -> [PathBuf; 2] {
+        let weights = match model.is_point() {
+            false => self.posterior_file(),
+            true => self.weights_file(),
+        };
+        [weights, self.metrics_file()]
+    }
+
+    /// Marks the run as finished, after all other files were written. Besides those of every run, it has the files of its
+    /// model.
+    fn finish(
         &self,
         config: &Config,
-        model: &TrainedModel,
-        rows: RowRecord,
-        diverged: Option<String>,
         plain_models: &PlainModels,
-        recalibration: Option<Recalibration>,
+        of_model: &[PathBuf],
+        file: ModelFile,
     ) -> Result<()> {
         // The file may have been edited since the fit read it.
         write_whole(&self.config_file(), config.to_toml()?.as_bytes())?;
-        let plain_models = self.save_plain_models(plain_models)?;
-        let read = [
+        self.save_plain_models(plain_models)?;
+        let of_run = [
             self.config_file(),
             self.preprocessor_file(),
-            match model.is_point() {
-                false => self.posterior_file(),
-                true => self.weights_file(),
-            },
-            self.metrics_file(),
             self.validation_file(),
             self.linear_file(),
         ];
-        let model_file = ModelFile {
-            format: FORMAT,
-            noise_precision: model.noise_precisions().to_vec().into(),
-            kernel: model.kernel.clone(),
-            diverged,
-            checksums: Checksums::of(read)?,
-            recalibration,
-            plain_models,
-            kept_columns: rows.kept_columns,
-            fingerprint: rows.fingerprint,
-            members: Vec::new(),
-        };
-        model_file.save(self)
+        let checksums = Checksums::of(of_run.iter().chain(of_model))?;
+        ModelFile { checksums, ..file }.save(self)
     }
 }

@@ -11,14 +11,18 @@ use super::checksums::{CURE, Checksums};
 use super::folder::RunFolder;
 use super::members::Member;
 use super::plain_models::PlainRecord;
+use super::training_rows::fingerprint;
+use super::validation::Validation;
 use super::wrong;
 use crate::error::Result;
 use crate::files::{at, checksum, write_whole};
 use crate::groups::GroupRule;
+use crate::plain_models::PlainModels;
 use crate::predict::Recalibration;
+use crate::rows::PreparedRows;
 
 /// The format of a run's files.
-pub(super) const FORMAT: u32 = 5;
+const FORMAT: u32 = 5;
 
 /// Everything after the first line.
 #[derive(Debug, Deserialize, Serialize)]
@@ -35,6 +39,7 @@ pub(super) struct ModelFile {
     pub(super) diverged: Option<String>,
     /// The hash of the training and held-out rows.
     pub(super) fingerprint: String,
+    /// Of the files that are there when this one is written.
     pub(super) checksums: Checksums,
     /// The recalibration of the predictions; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,6 +55,28 @@ pub(super) struct ModelFile {
 }
 
 impl ModelFile {
+    /// Of a fit to these rows, without a kernel, members and checksums.
+    pub(super) fn of(
+        rows: &PreparedRows,
+        scores: Option<&Validation>,
+        diverged: Option<String>,
+        noise_precisions: Vec<f64>,
+        plain_models: &PlainModels,
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            noise_precision: noise_precisions.into(),
+            kernel: None,
+            diverged,
+            fingerprint: fingerprint(rows),
+            checksums: Checksums::default(),
+            recalibration: scores.and_then(Validation::recalibration_of_new_rows),
+            plain_models: PlainRecord::of(plain_models),
+            kept_columns: rows.kept_columns.clone(),
+            members: Vec::new(),
+        }
+    }
+
     /// Reads the file of a finished run.
     ///
     /// # Errors

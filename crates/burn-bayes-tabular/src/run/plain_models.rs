@@ -32,29 +32,32 @@ enum LinearRecord {
     Absent(String),
 }
 
-impl RunFolder {
-    /// Writes the weights of the linear model, and returns the rest.
-    pub(super) fn save_plain_models(&self, models: &PlainModels) -> Result<PlainRecord> {
-        let path = self.linear_file();
+impl PlainRecord {
+    pub(super) fn of(models: &PlainModels) -> Self {
         let linear = match &models.linear {
             Some(PlainFit::Fitted(model)) => {
-                save_weights(&path, model)?;
                 let precisions = model.noise_precisions().to_vec();
                 Some(LinearRecord::NoisePrecision(precisions.into()))
             }
-            other => {
-                // It may be left over from an earlier, unfinished fit into this folder.
-                remove(&path)?;
-                match other {
-                    Some(PlainFit::Absent(reason)) => Some(LinearRecord::Absent(reason.clone())),
-                    _ => None,
-                }
-            }
+            Some(PlainFit::Absent(reason)) => Some(LinearRecord::Absent(reason.clone())),
+            _ => None,
         };
-        Ok(PlainRecord {
+        Self {
             constant: models.constant.clone(),
             linear,
-        })
+        }
+    }
+}
+
+impl RunFolder {
+    /// Writes the weights of the linear model.
+    pub(super) fn save_plain_models(&self, models: &PlainModels) -> Result<()> {
+        let path = self.linear_file();
+        match &models.linear {
+            Some(PlainFit::Fitted(model)) => save_weights(&path, model),
+            // It may be left over from an earlier, unfinished fit into this folder.
+            _ => remove(&path),
+        }
     }
 }
 
@@ -68,7 +71,7 @@ impl Run {
         folder: &RunFolder,
         device: Option<DeviceName>,
     ) -> Result<PlainModels> {
-        let linear = match &self.plain_models.linear {
+        let linear = match &self.file.plain_models.linear {
             None => None,
             Some(LinearRecord::Absent(reason)) => Some(PlainFit::Absent(reason.clone())),
             Some(LinearRecord::NoisePrecision(precision)) => {
@@ -76,7 +79,7 @@ impl Run {
                     folder,
                     &self.config,
                     &self.preprocessor,
-                    &self.checksums,
+                    &self.file.checksums,
                     precision.as_slice(),
                     device,
                 )?;
@@ -85,7 +88,7 @@ impl Run {
         };
         Ok(PlainModels {
             target: Target::of(&self.preprocessor),
-            constant: self.plain_models.constant.clone(),
+            constant: self.file.plain_models.constant.clone(),
             linear,
             forest: None,
             network: None,

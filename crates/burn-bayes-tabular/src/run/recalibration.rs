@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::predict::{Predictions, Recalibration};
 use crate::rows::{PreparedRows, Target, Units};
-use crate::scores::{Summary, diverged_by, row_costs};
+use crate::scores::{Summary, diverged_by, mean, row_costs};
 use crate::settings::{FitSettings, RecalibrationName, refused};
 use crate::text::number;
 
@@ -129,12 +129,7 @@ impl CrossFitted {
         let parts = folds(targets, units, settings.seed)?.into_iter().map(part);
         let cross_fitted = Predictions::of_parts(parts.collect::<Result<_>>()?);
         let after = row_costs(&cross_fitted, targets)?;
-        let differences = after
-            .iter()
-            .zip(&before)
-            .map(|(after, before)| after - before);
-        let difference = Summary::of_rows(&differences.collect::<Vec<_>>(), units);
-        let mean = |costs: &[f64]| Summary::of(costs).map_or(f64::NAN, |summary| summary.mean);
+        let difference = Summary::of_differences(&after, &before, units);
         Ok(Self {
             predictions: cross_fitted,
             scores: RecalibrationScores {
@@ -407,7 +402,7 @@ mod tests {
 
         // The run has the map of the scores to the last bit, and predicts with it.
         let run = Run::load(&RunFolder::open(&place.path().join("whole")).unwrap(), None).unwrap();
-        let map = run.recalibration.unwrap();
+        let map = run.file.recalibration.unwrap();
         let scores = finished
             .scores
             .and_then(|scores| scores.recalibration)

@@ -1,6 +1,7 @@
 //! Randomly damaged run files, settings, ranges and result caches: each is read, or refused with an
 //! error that names it, without a panic and with memory bounded by its size.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -138,10 +139,7 @@ impl Site {
         let features = run.preprocessor.features(&table, 0..table.rows())?;
         let predictions = run.predict(&features, 2)?;
         let table = PredictionTable::new(&predictions, &[0.05, 0.95])?;
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        table.write_header(&mut writer)?;
-        table.write_rows(&mut writer)?;
-        Ok(())
+        Ok(table.write_csv(true, &mut Vec::new())?)
     }
 }
 
@@ -186,7 +184,7 @@ fn spoilt_runs() {
 fn answers(site: &Site) -> Result<(Vec<u8>, Vec<EpochMetrics>)> {
     let folder = RunFolder::open(&site.run())?;
     let run = Run::load(&folder, None)?;
-    let decides = run.preprocessor.classes().is_some();
+    let decides = run.preprocessor.targets()[0].classes().is_some();
     let request = PredictionRequest {
         target_risk: decides.then_some(0.95),
         confidence: 0.5,
@@ -278,15 +276,9 @@ fn a_run_of_a_device_that_was_not_built_in_predicts_on_another() {
     let mut run = Run::load(&folder, None).unwrap();
     let plain_models = run.plain_models(&folder, None).unwrap();
     run.config.fit.device = DeviceName::Cuda(1);
+    let files = folder.model_files(single(&run));
     folder
-        .finish(
-            &run.config,
-            single(&run),
-            RowRecord::default(),
-            None,
-            &plain_models,
-            None,
-        )
+        .finish(&run.config, &plain_models, &files, run.file)
         .unwrap();
     let message = Run::load(&folder, None).unwrap_err().to_string();
     for word in ["config.toml", "--features cuda", "--device"] {
@@ -315,13 +307,7 @@ fn spoilt_validation_rows() {
     let path = folder.validation_file();
     let whole = std::fs::read(&path).unwrap();
     let run = Run::load(&folder, None).unwrap();
-    let request = ConformalRequest {
-        level: 0.5,
-        set_method: None,
-        by: None,
-        recent: None,
-        half_life: None,
-    };
+    let request = ConformalRequest::at(0.5);
     let abstention = Abstention::Class {
         score: Uncertainty::Entropy,
         classes: 2,
@@ -527,15 +513,9 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
     let point = TrainedModel::new(single(&run).network(), None, target, vec![1.0], 0).unwrap();
     let plain_models = run.plain_models(&folder, None).unwrap();
     folder.save_model(&point).unwrap();
+    let files = folder.model_files(&point);
     folder
-        .finish(
-            &run.config,
-            &point,
-            RowRecord::default(),
-            None,
-            &plain_models,
-            None,
-        )
+        .finish(&run.config, &plain_models, &files, run.file)
         .unwrap();
     assert!(
         Run::load(&folder, None)

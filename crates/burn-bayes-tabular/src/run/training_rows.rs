@@ -40,7 +40,7 @@ impl Run {
             rows.extend(&split.held_out.rows);
         }
         let prepared = PreparedRows::prepare(split, settings)?;
-        if self.fingerprint != fingerprint(&prepared) {
+        if self.file.fingerprint != fingerprint(&prepared) {
             let problem = "its rows differ from those of the fit; restore the file, or fit again";
             return Err(wrong(path, problem));
         }

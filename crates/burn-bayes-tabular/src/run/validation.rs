@@ -16,7 +16,7 @@ use crate::files::write_whole;
 use crate::plain_models::PlainModels;
 use crate::predict::{PredictionTable, Predictions, Recalibration};
 use crate::report::{self, FurtherScores, PosteriorSummary, Report, ScoredRows, TrainingCurve};
-use crate::rows::{PreparedRows, Target, true_targets};
+use crate::rows::{PreparedRows, Target, columns_of, true_targets};
 use crate::scores::{CalibrationTest, Intervals, Scores, divergence, mutual_information};
 use crate::settings::Config;
 
@@ -79,14 +79,16 @@ pub(super) fn validate(
     let baselines = plain_models.beside(predictions, rows.features(), &targets, units)?;
     let validation = Validation {
         scores: Scores::of_positive(predictions, &targets, intervals, positive)?,
-        assessment: assessment
-            .with_baselines(baselines, diverged.is_some())
-            .with_calibration(CalibrationTest::of(predictions, &targets, inputs)?)
-            .with_mutual_information(
-                (predictions.draws() > 1)
-                    .then(|| mutual_information(predictions))
-                    .transpose()?,
-            ),
+        assessment: Assessment {
+            baselines,
+            has_diverged: diverged.is_some(),
+            calibration: CalibrationTest::of(predictions, &targets, inputs)?,
+            mutual_information: (predictions.draws() > 1)
+                .then(|| mutual_information(predictions))
+                .transpose()?,
+            ..assessment
+        }
+        .judged(),
         recalibration: cross_fitted
             .as_ref()
             .map(|cross_fitted| cross_fitted.scores),
@@ -98,12 +100,8 @@ pub(super) fn validate(
     let table = PredictionTable::new(predictions, &[])?
         .with_targets(words(&targets, target))
         .after(inputs.places.clone(), inputs.kept.clone())?;
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    table.write_header(&mut writer)?;
-    table.write_rows(&mut writer)?;
-    let bytes = writer
-        .into_inner()
-        .map_err(csv::IntoInnerError::into_error)?;
+    let mut bytes = Vec::new();
+    table.write_csv(true, &mut bytes)?;
     write_whole(&folder.validation_file(), &bytes)?;
 
     let report = RunReport {
@@ -239,13 +237,8 @@ fn words(targets: &Targets, target: &Target) -> Vec<(Option<String>, Vec<String>
         (Targets::Real(values), _) => values.iter().map(ToString::to_string).collect(),
         (Targets::Several(_), _) => Vec::new(),
     };
-    match (targets, target) {
-        (Targets::Several(columns), Target::Several(targets)) => {
-            let named = columns.iter().zip(targets);
-            named
-                .map(|(column, (name, target))| (Some(name.clone()), text(column, target)))
-                .collect()
-        }
-        _ => vec![(None, text(targets, target))],
-    }
+    let named = target.of_targets().into_iter().zip(columns_of(targets));
+    named
+        .map(|((name, target), column)| (name.map(String::from), text(column, target)))
+        .collect()
 }

@@ -100,14 +100,10 @@ impl BaselineScores {
         targets: &Targets,
         units: &Units,
     ) -> Result<Self> {
-        let HoldoutScore { cost, error, .. } = HoldoutScore::of(predictions, targets)?;
         let others = row_costs(predictions, targets)?;
-        let differences: Vec<f64> = costs
-            .iter()
-            .zip(others)
-            .map(|(one, other)| one - other)
-            .collect();
-        let summary = Summary::of_rows(&differences, units);
+        let HoldoutScore { cost, error, .. } =
+            HoldoutScore::of_costs(&others, predictions, targets)?;
+        let summary = Summary::of_differences(costs, &others, units);
         let standard_error = summary.and_then(|summary| summary.standard_error);
         Ok(Self {
             nll: cost,

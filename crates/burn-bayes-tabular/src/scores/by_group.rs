@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::groups::Groups;
 use crate::order::selected;
 use crate::predict::{ClassPredictions, NumberMixture, Predictions, mismatched};
-use crate::rows::{Units, columns_of};
+use crate::rows::Units;
 use crate::scores::{Summary, row_costs};
 
 /// Groups with fewer rows are marked as small: their calibration error is mostly noise.
@@ -111,12 +111,9 @@ impl ScoresByGroup {
         targets: &Targets,
         units: &Units,
     ) -> Result<Vec<Self>> {
-        let pairs = predictions
-            .of_targets()
-            .into_iter()
-            .zip(columns_of(targets));
+        let pairs = predictions.beside(targets);
         pairs
-            .map(|((name, predictions), targets)| {
+            .map(|(name, predictions, targets)| {
                 Ok(Self {
                     target: name.map(String::from),
                     ..Self::of(groups, predictions, targets, units)?

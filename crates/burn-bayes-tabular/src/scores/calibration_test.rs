@@ -26,7 +26,7 @@ use crate::groups::{OTHERS, shown};
 use crate::order::selected;
 use crate::predict::{Predictions, mismatched};
 use crate::relevance::{by_relevance, groups};
-use crate::rows::{RowInputs, Units, columns_of};
+use crate::rows::{RowInputs, Units};
 use crate::text::number;
 
 /// The level of each test: one of a hundred calibrated fits does not pass it.
@@ -229,10 +229,9 @@ struct Found {
 
 impl Residuals {
     fn of_targets(predictions: &Predictions, targets: &Targets) -> Result<Vec<Self>> {
-        let pairs = predictions.of_targets().into_iter();
-        let pairs = pairs.zip(columns_of(targets));
+        let pairs = predictions.beside(targets);
         pairs
-            .map(|((_, one), targets)| Self::of(one, targets))
+            .map(|(_, one, targets)| Self::of(one, targets))
             .collect()
     }
 

@@ -12,7 +12,7 @@ use crate::distinct::distinct;
 use crate::error::Result;
 use crate::groups::Groups;
 use crate::predict::{Conformal, ConformalTargets, Predictions, mismatched};
-use crate::rows::{Units, columns_of};
+use crate::rows::Units;
 use crate::scores::Interval;
 use crate::scores::score::mean;
 
@@ -80,9 +80,8 @@ impl ConformalScores {
         columns: &[Groups],
         units: &Units,
     ) -> Result<Vec<Self>> {
-        let predictions = predictions.of_targets().into_iter();
-        let all = predictions.zip(conformal.iter()).zip(columns_of(targets));
-        all.map(|(((_, predictions), (target, one)), targets)| {
+        let all = predictions.beside(targets).zip(conformal.iter());
+        all.map(|((_, predictions, targets), (target, one))| {
             Ok(Self {
                 target: target.map(String::from),
                 guarantee: conformal.guarantee(),

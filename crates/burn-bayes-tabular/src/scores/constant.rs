@@ -88,10 +88,8 @@ impl Constant {
                     _ => &[],
                 };
                 let pairs = targets.iter().zip(constants);
-                let several = pairs.map(|((name, target), constant)| TargetPredictions {
-                    name: name.clone(),
-                    unit: target.unit(),
-                    predictions: constant.predictions(target, rows),
+                let several = pairs.map(|(one, constant)| {
+                    TargetPredictions::of(one, constant.predictions(&one.1, rows))
                 });
                 Predictions::Several(several.collect())
             }

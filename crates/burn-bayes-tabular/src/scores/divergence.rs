@@ -16,8 +16,9 @@ use std::fmt;
 
 use burn_bayes_data::{Features, Targets};
 
+use super::holdout::error;
 use super::score::mean;
-use super::{Constant, HoldoutScore, Summary, row_costs};
+use super::{Constant, Summary, row_costs};
 use crate::error::{Result, TabularError};
 use crate::predict::Predictions;
 use crate::rows::{TrainingSet, Units};
@@ -106,8 +107,21 @@ pub fn divergence(
     targets: &Targets,
     units: &Units,
 ) -> Result<Option<Divergence>> {
-    let HoldoutScore { cost, .. } = HoldoutScore::of(predictions, targets)?;
-    if !cost.is_finite() {
+    let costs = row_costs(predictions, targets)?;
+    divergence_of(&costs, train, rows, predictions, targets, units)
+}
+
+/// The same with the NLL of every row.
+pub(super) fn divergence_of(
+    costs: &[f64],
+    train: &TrainingSet,
+    rows: &Features,
+    predictions: &Predictions,
+    targets: &Targets,
+    units: &Units,
+) -> Result<Option<Divergence>> {
+    let nll = mean(costs);
+    if !nll.is_finite() {
         return Ok(Some(Divergence::NotFinite));
     }
     let constant = Constant::of(train)?.predictions(train.target(), rows);
@@ -115,14 +129,10 @@ pub fn divergence(
         return Ok(Some(far_off));
     }
     let baseline = row_costs(&constant, targets)?;
-    let costs = row_costs(predictions, targets)?;
-    let differences = costs
-        .iter()
-        .zip(&baseline)
-        .map(|(cost, other)| cost - other);
-    let is_worse = is_beyond_noise(&differences.collect::<Vec<_>>(), units);
+    let difference = Summary::of_differences(costs, &baseline, units);
+    let is_worse = is_beyond_noise(difference, units);
     Ok(is_worse.then(|| Divergence::WorseThanConstant {
-        nll: cost,
+        nll,
         constant: mean(&baseline),
         constant_name: match constant {
             Predictions::Classes(_) => "the class frequencies of the training rows",
@@ -141,45 +151,31 @@ fn far_off(
     predictions: &Predictions,
     targets: &Targets,
 ) -> Result<Option<Divergence>> {
-    match (constant, predictions, targets) {
-        (Predictions::Reals(_), _, _) => {
+    let pairs = constant
+        .of_targets()
+        .into_iter()
+        .zip(predictions.beside(targets));
+    for ((_, constant), (_, predictions, targets)) in pairs {
+        if let Predictions::Reals(_) = constant {
             let moments = constant.moments()?.unwrap_or_default();
             let deviation = moments.deviations().first().copied();
             let deviation = deviation.unwrap_or(f64::INFINITY);
-            let rmse = HoldoutScore::of(predictions, targets)?.error;
-            let is_far = rmse > DEVIATIONS * deviation;
-            Ok(is_far.then_some(Divergence::FarOff { rmse, deviation }))
-        }
-        (
-            Predictions::Several(constants),
-            Predictions::Several(found),
-            Targets::Several(columns),
-        ) => {
-            for ((constant, found), column) in constants.iter().zip(found).zip(columns) {
-                let far_off = far_off(&constant.predictions, &found.predictions, column)?;
-                if far_off.is_some() {
-                    return Ok(far_off);
-                }
+            let rmse = error(predictions, targets)?;
+            if rmse > DEVIATIONS * deviation {
+                return Ok(Some(Divergence::FarOff { rmse, deviation }));
             }
-            Ok(None)
         }
-        _ => Ok(None),
     }
+    Ok(None)
 }
 
-/// Whether condition 2 holds for the differences of rows.
-fn is_beyond_noise(differences: &[f64], units: &Units) -> bool {
-    let summary = Summary::of_rows(differences, units);
-    let summary = summary.filter(|_| units.are_enough());
-    summary.is_some_and(
-        |Summary {
-             mean,
-             standard_error,
-             ..
-         }| {
-            mean > NATS && standard_error.is_some_and(|error| mean > STANDARD_ERRORS * error)
-        },
-    )
+/// Whether condition 2 holds for the mean difference of rows.
+fn is_beyond_noise(difference: Option<Summary>, units: &Units) -> bool {
+    let difference = difference.filter(|difference| difference.mean > NATS && units.are_enough());
+    difference.is_some_and(|difference| {
+        let error = difference.standard_error;
+        error.is_some_and(|error| difference.mean > STANDARD_ERRORS * error)
+    })
 }
 
 /// The error of a diverged fit, with remedies.
@@ -215,7 +211,8 @@ mod tests {
     }
 
     fn is_beyond(differences: &[f64]) -> bool {
-        is_beyond_noise(differences, &units(differences.len()))
+        let units = units(differences.len());
+        is_beyond_noise(Summary::of_rows(differences, &units), &units)
     }
 
     fn normals(seed: u64, rows: usize) -> Vec<f64> {

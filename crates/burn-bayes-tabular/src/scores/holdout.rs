@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use burn_bayes::eval::{LabelledProbabilities, accuracy, rmse};
 use burn_bayes_data::{Features, Targets};
 
+use super::divergence::divergence_of;
 use super::score::mean;
-use super::{NLL, divergence, row_costs};
+use super::{NLL, row_costs};
 use crate::error::{Result, TabularError};
 use crate::predict::{Predictions, TargetPredictions, mismatched};
 use crate::rows::{TrainingSet, Units};
@@ -35,29 +36,41 @@ pub struct HoldoutScore {
 impl HoldoutScore {
     /// Scores predictions, without a comparison with the constant.
     pub(crate) fn of(predictions: &Predictions, targets: &Targets) -> Result<Self> {
+        Self::of_costs(&row_costs(predictions, targets)?, predictions, targets)
+    }
+
+    /// The same with the NLL of every row.
+    pub(super) fn of_costs(
+        costs: &[f64],
+        predictions: &Predictions,
+        targets: &Targets,
+    ) -> Result<Self> {
         Ok(Self {
-            cost: mean(&row_costs(predictions, targets)?),
+            cost: mean(costs),
             error: error(predictions, targets)?,
             diverged: false,
         })
     }
 
-    /// Scores predictions of the held-out rows of a fit to these rows; `None` if they have no scores.
+    /// Scores predictions of the held-out rows of a fit to these rows, also with the NLL of every row; `None` if they have
+    /// no scores.
     pub(crate) fn judged(
         train: &TrainingSet,
         rows: &Features,
         predictions: &Predictions,
         targets: &Targets,
         units: &Units,
-    ) -> Result<Option<Self>> {
-        let divergence = divergence(train, rows, predictions, targets, units)?;
+    ) -> Result<Option<(Self, Vec<f64>)>> {
+        let costs = row_costs(predictions, targets)?;
+        let divergence = divergence_of(&costs, train, rows, predictions, targets, units)?;
         if divergence.is_some_and(|divergence| !divergence.has_scores()) {
             return Ok(None);
         }
-        Ok(Some(Self {
+        let score = Self {
             diverged: divergence.is_some(),
-            ..Self::of(predictions, targets)?
-        }))
+            ..Self::of_costs(&costs, predictions, targets)?
+        };
+        Ok(Some((score, costs)))
     }
 
     /// The measures that a job stores.
@@ -105,7 +118,7 @@ impl HoldoutScore {
     }
 }
 
-fn error(predictions: &Predictions, targets: &Targets) -> Result<f64> {
+pub(super) fn error(predictions: &Predictions, targets: &Targets) -> Result<f64> {
     if let (Some(mixture), Targets::Real(values)) = (predictions.mixture()?, targets) {
         return Ok(rmse(&mixture.mean(), values)?);
     }

@@ -41,6 +41,15 @@ impl Summary {
         })
     }
 
+    /// The summary of the differences of rows, value minus other.
+    pub(crate) fn of_differences(values: &[f64], others: &[f64], units: &Units) -> Option<Self> {
+        let differences = values
+            .iter()
+            .zip(others)
+            .map(|(value, other)| value - other);
+        Self::of_rows(&differences.collect::<Vec<_>>(), units)
+    }
+
     /// The summary of these independent values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let runs = values.len();

@@ -19,7 +19,7 @@ use crate::plain_models;
 use crate::predict::Predictions;
 use crate::rows::{SplitTable, Target, TrainingSet};
 use crate::rows::{Units, fingerprint_of, true_targets};
-use crate::scores::{Constant, HoldoutScore, Intervals, Scores, row_costs};
+use crate::scores::{Constant, HoldoutScore, Intervals, Scores};
 use crate::settings::{DataSettings, FitSettings, LikelihoodName, PlainName};
 
 /// A training and test split.
@@ -110,7 +110,8 @@ type Found = (Predictions, Option<Predictions>);
 struct Judged {
     /// `None` if the fit has no scores.
     predictions: Option<Predictions>,
-    score: Option<HoldoutScore>,
+    /// With the NLL of every test row.
+    score: Option<(HoldoutScore, Vec<f64>)>,
     /// The predictions of the new rows.
     of_new: Option<Predictions>,
 }
@@ -239,7 +240,8 @@ impl Fold {
     /// If a setting is invalid.
     pub fn judge(&self, settings: &FitSettings) -> Result<Option<HoldoutScore>> {
         let rows = self.rows()?;
-        Ok(rows.judged(rows.predictions(settings)?)?.score)
+        let score = rows.judged(rows.predictions(settings)?)?.score;
+        Ok(score.map(|(score, _)| score))
     }
 
     /// Fits the training rows: the NLL of every test row; `None` if the fit has no scores.
@@ -248,9 +250,8 @@ impl Fold {
     /// If a setting is invalid.
     pub(crate) fn costs(&self, settings: &FitSettings) -> Result<Option<Vec<f64>>> {
         let rows = self.rows()?;
-        let predictions = rows.judged(rows.predictions(settings)?)?.predictions;
-        let costs = predictions.map(|found| row_costs(&found, &rows.targets));
-        costs.transpose()
+        let score = rows.judged(rows.predictions(settings)?)?.score;
+        Ok(score.map(|(_, costs)| costs))
     }
 
     /// The positive class of F1; see [`Target::positive`].
@@ -331,7 +332,7 @@ impl FoldRows {
         Ok(Scored {
             scores: predictions.map(scores).transpose()?,
             left_out,
-            diverged: score.is_none_or(|score| score.diverged),
+            diverged: score.is_none_or(|(score, _)| score.diverged),
             test_to_train: self.targets.len() as f64 / self.train.rows() as f64,
         })
     }
@@ -414,7 +415,6 @@ mod tests {
     use super::*;
     use crate::predict::RealPredictions;
     use crate::rows::read_table;
-    use crate::scores::row_costs;
     use crate::settings::{Method, NetworkShape, NoisePrecision, OptimizerName, TaskName};
 
     fn fold() -> (Dataset, Split, Fold) {
@@ -495,6 +495,7 @@ mod tests {
                 &rows.units,
             )
             .unwrap()
+            .map(|(score, _)| score)
         };
         let judgement = judged(&predictions(means)).unwrap();
         assert!((judgement.error - 0.2).abs() < 1e-12);
@@ -519,8 +520,7 @@ mod tests {
         let held_out = fold.rows().unwrap();
         let costs = [0, 1].map(|index| {
             let member = held_out.predictions(&ensemble.of_member(index)).unwrap();
-            let member = held_out.judged(member).unwrap();
-            row_costs(&member.predictions.unwrap(), &held_out.targets).unwrap()
+            held_out.judged(member).unwrap().score.unwrap().1
         });
         let rows = costs[0].iter().zip(&costs[1]);
         let expected = rows.map(|(one, other)| -(0.5 * ((-one).exp() + (-other).exp())).ln());
