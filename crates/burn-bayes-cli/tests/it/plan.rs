@@ -67,6 +67,11 @@ fn generated_sets_are_listed() {
     let sets = listed["sets"].as_array().unwrap();
     let patients = sets.iter().find(|set| set["name"] == "patients").unwrap();
     assert_eq!(patients["target"], "ill");
+    let (code, message) = place.failure("data generate gap --rows 100000000000");
+    assert!(
+        code == 2 && message.contains("at most 10000000"),
+        "{message}"
+    );
     let (code, message) = place.failure("data generate nosuchset");
     assert_eq!(
         (code, message.contains("nosuchset")),

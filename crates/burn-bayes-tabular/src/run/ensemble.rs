@@ -190,11 +190,14 @@ impl EnsembleFit {
             folder.linear_file(),
         ];
         let record = RowRecord::of(rows);
+        let assessment = scores.as_ref().map(|scores| scores.assessment.clone());
+        let assessment = assessment.unwrap_or_default();
         let model_file = ModelFile {
             format: FORMAT,
             noise_precision: noise_precisions.clone().into(),
             kernel: None,
             diverged: diverged.clone(),
+            verdict: assessment.verdict,
             checksums: Checksums::of(files)?,
             recalibration,
             plain_models,
@@ -227,9 +230,7 @@ impl EnsembleFit {
             kernel: None,
             members: Some(config.fit.members),
             seconds: self.start.elapsed().as_secs_f64(),
-            assessment: scores
-                .as_ref()
-                .map_or_else(Assessment::default, |scores| scores.assessment.clone()),
+            assessment,
             scores,
             failure: diverged.map(|reason| diverged_by(&reason, &config.fit)),
         })

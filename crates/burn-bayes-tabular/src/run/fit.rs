@@ -131,6 +131,8 @@ impl FolderFit {
             Start::Instead(command) => RunFolder::replace(out, &config, command)?,
             Start::Resumed => {
                 let folder = RunFolder::resume(out)?;
+                // Before anything changes, which needs the same rows and settings.
+                folder.load_checkpoint(rows.fingerprint(), &config.fit)?;
                 folder.reopen(&config)?;
                 folder
             }
@@ -168,8 +170,13 @@ impl FolderFit {
     /// As [`engine::fit`], and if a file cannot be written.
     pub fn train(&self, observer: &mut dyn Observer) -> Result<TrainedRun> {
         self.reported(|| {
-            let trained = self.trained(observer)?;
             let (train, settings) = (&self.rows.train, &self.config.fit);
+            if self.config.data.class_order.0.is_empty()
+                && let Some(warning) = engine::warning_of_order(settings, train.target())
+            {
+                observer.warn(&warning);
+            }
+            let trained = self.trained(observer)?;
             let refitted = match &self.rows.validation {
                 Some(rows) if settings.refit => {
                     let all = train.with_rows(rows)?;
@@ -243,7 +250,7 @@ impl FolderFit {
             config,
             model,
             RowRecord::of(&self.rows),
-            diverged.clone(),
+            (diverged.clone(), assessment.verdict),
             &plain_models,
             recalibration,
         )?;

@@ -54,6 +54,7 @@ use crate::network::Network;
 use crate::plain_models::PlainModels;
 use crate::predict::{Predictions, Recalibration};
 use crate::rows::{PreparedRows, Target};
+use crate::scores::Verdict;
 use crate::settings::{Config, DeviceName, MOST_DRAWS, Method, expect_at_most};
 
 /// A finished run.
@@ -67,6 +68,8 @@ pub struct Run {
     pub model: RunModel,
     /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<String>,
+    /// Whether it can be trusted; `None` if nothing judged it.
+    pub verdict: Option<Verdict>,
     recalibration: Option<Recalibration>,
     plain_models: PlainRecord,
     /// How each column in the file of the held-out rows is divided into groups.
@@ -131,6 +134,7 @@ impl Run {
             preprocessor,
             model,
             diverged: model_file.diverged,
+            verdict: model_file.verdict,
             recalibration: model_file.recalibration,
             plain_models: model_file.plain_models,
             kept_columns: model_file.kept_columns,
@@ -291,7 +295,7 @@ impl RunFolder {
         config: &Config,
         model: &TrainedModel,
         rows: RowRecord,
-        diverged: Option<String>,
+        (diverged, verdict): (Option<String>, Option<Verdict>),
         plain_models: &PlainModels,
         recalibration: Option<Recalibration>,
     ) -> Result<()> {
@@ -314,6 +318,7 @@ impl RunFolder {
             noise_precision: model.noise_precisions().to_vec().into(),
             kernel: model.kernel.clone(),
             diverged,
+            verdict,
             checksums: Checksums::of(read)?,
             recalibration,
             plain_models,

@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::files::{at, checksum, write_whole};
 use crate::groups::GroupRule;
 use crate::predict::Recalibration;
+use crate::scores::Verdict;
 
 /// The format of a run's files.
 pub(super) const FORMAT: u32 = 5;
@@ -33,6 +34,9 @@ pub(super) struct ModelFile {
     /// Why the fit diverged; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) diverged: Option<String>,
+    /// Whether the fit can be trusted; absent if nothing judged it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) verdict: Option<Verdict>,
     /// The hash of the training and held-out rows.
     pub(super) fingerprint: String,
     pub(super) checksums: Checksums,

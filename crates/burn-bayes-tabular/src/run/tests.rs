@@ -283,7 +283,7 @@ fn a_run_of_a_device_that_was_not_built_in_predicts_on_another() {
             &run.config,
             single(&run),
             RowRecord::default(),
-            None,
+            (None, None),
             &plain_models,
             None,
         )
@@ -532,7 +532,7 @@ fn a_fit_leaves_nothing_of_one_that_came_to_nothing() {
             &run.config,
             &point,
             RowRecord::default(),
-            None,
+            (None, None),
             &plain_models,
             None,
         )

@@ -6,6 +6,7 @@ use burn_bayes_eval::Bounded;
 
 use super::IvonState;
 use crate::error::Result;
+use crate::kernels::sum;
 use crate::methods::method_state::Context;
 use crate::methods::start::updated;
 
@@ -44,7 +45,7 @@ impl IvonState {
         let curvature = self.next_curvature(context, step, products, examples);
         // One read from the device; the sums are not finite if any element is not finite.
         let size = regularised.square() / curvature.clone();
-        let numbers = Tensor::cat(vec![size.sum(), curvature.clone().sum()], 0);
+        let numbers = Tensor::cat(vec![sum(size), sum(curvature.clone())], 0);
         let numbers: Vec<f64> = numbers.into_data().iter::<f64>().collect();
         if !numbers.iter().sum::<f64>().is_finite() {
             return Err(context.setup.non_finite(step, gradient));
