@@ -6,7 +6,8 @@
 
 The predictions are arrays with the names of the columns of `burn-bayes predict`. With the samples of chains they equal
 the program's up to rounding, with the draws of a Gaussian up to the error of the draws. Decisions and conformal sets
-need the program. Python 3.9 or later; nothing is written, and nothing that the files contain is executed.
+need the program. As the program does, `predict` warns of values that no training row is near to. Python 3.9 or later;
+nothing is written, and nothing that the files contain is executed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import re
 import warnings
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
+from numbers import Real
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
@@ -81,6 +83,8 @@ def load(folder: Union[str, Path], verify: bool = True) -> Run:
         run.posteriors.append((network, _posterior(folder / name, content(name))))
     if "diverged" in model:
         warnings.warn(f"{folder}: the fit diverged: {model['diverged']}")
+    elif model.get("verdict") == "do-not-use":
+        warnings.warn(f"{folder}: the verdict on the fit is `do not use`; its report.html has the reasons")
     return run
 
 
@@ -387,12 +391,17 @@ class Preparation:
             name = column["name"]
             if name not in table:
                 raise ReadError(f"the rows have no column `{name}`, but {', '.join(map(str, table)) or 'none'}; add it")
-            cells = []
+            cells, far = [], []
             for row, cell in enumerate(table[name], 1):
                 try:
-                    cells.append(self._cell(column, cell.strip() if isinstance(cell, str) else cell, delimiter))
+                    values, finding = self._cell(column, cell.strip() if isinstance(cell, str) else cell, delimiter)
                 except ValueError as problem:
                     raise ReadError(f"row {row}, column `{name}`: {problem}") from None
+                cells.append(values)
+                far += [f"row {row}, column `{name}`: {finding}: its prediction is a guess"] if finding else []
+            if far:
+                more = f", as are those of {len(far) - 1} more rows" if len(far) > 1 else ""
+                warnings.warn(far[0] + more, stacklevel=3)
             found.append(cells)
         if not found[0]:
             raise ReadError("there are no rows to predict")
@@ -401,34 +410,56 @@ class Preparation:
             raise ReadError("a number of the rows is much larger than in training; correct it")
         return inputs
 
-    def _cell(self, column: Dict[str, Any], cell: Any, delimiter: str) -> List[float]:
-        """The inputs from a cell."""
-        code = column["code"]
+    def _cell(self, column: Dict[str, Any], cell: Any, delimiter: str) -> Tuple[List[float], str]:
+        """The inputs from a cell, and why no training row is near to it; empty if one is."""
+        code, finding = column["code"], ""
         is_missing = cell is None or cell != cell or cell in MISSING or cell in self.data["na_values"]
         if is_missing and "missing" in self.refuses:
             raise ValueError("the value is missing; leave the row out")
+        if is_missing and column.get("is_complete"):
+            finding = "no value, and no training row lacks one"
         if code["kind"] == "number":
-            numbers = code["numbers"]
-            found = [_scaled(numbers["imputed"] if is_missing else self._number(cell, delimiter), numbers)]
+            of_column = code["numbers"]
+            value = of_column["imputed"] if is_missing else self._number(cell, delimiter)
+            finding = finding or _outside(value, of_column)
+            found = [_scaled(value, of_column)]
         elif code["kind"] == "exposure":
             exposure = 0.0 if is_missing else self._number(cell, delimiter)
             if exposure <= 0.0:
                 raise ValueError(f"`{cell}` is not an exposure, a number above 0; give the row its exposure")
             found = [math.log(exposure) - code["scale"]["centre"]]
         elif code["kind"] == "one_hot":
-            is_whole = isinstance(cell, float) and not is_missing and cell.is_integer()
-            text = code["imputed"] if is_missing else str(int(cell) if is_whole else cell)
-            if "unseen" in self.refuses and text not in code["levels"] + code["rare"]:
-                raise ValueError(f"`{text}` is in no training row; the categories are {', '.join(code['levels'])}")
+            known = code["levels"] + code["rare"]
+            texts = [code["imputed"]] if is_missing else self._spellings(cell)
+            text = next((text for text in texts if text in known), texts[0])
+            if text not in known:
+                if "unseen" in self.refuses:
+                    raise ValueError(f"`{text}` is in no training row; the categories are {', '.join(code['levels'])}")
+                finding = f"`{text if len(text) <= 40 else text[:40] + '…'}` is in no training row"
             is_set = not (is_missing and column["says_missing"])
             found = [float(is_set and level == text) for level in code["levels"]]
             if code["rare"]:
                 found.append(float(is_set and text not in code["levels"]))
         elif code["kind"] == "date":
-            found = _date_inputs(code, None if is_missing else _moment(cell, code["order"]))
+            moment = None if is_missing else _moment(cell, code["order"])
+            if moment is not None:
+                finding = _outside((moment - datetime(1970, 1, 1)) / timedelta(days=1), code["days"], f"`{cell}`")
+            found = _date_inputs(code, moment)
         else:
             raise ValueError(f"the preparation `{code['kind']}` is unknown here; use `burn-bayes predict`")
-        return found + [float(is_missing)] * column["says_missing"]
+        return found + [float(is_missing)] * column["says_missing"], finding
+
+    def _spellings(self, cell: Any) -> List[str]:
+        """How a file may write a category, as the program tries them for the rows that it is given."""
+        if isinstance(cell, (bool, np.bool_)):
+            word = "true" if cell else "false"
+            return [word, word.capitalize(), word.upper()]
+        texts = [str(cell)]
+        if isinstance(cell, Real) and float(cell).is_integer():
+            texts += [str(int(cell)), f"{int(cell)}.0"]
+        if isinstance(cell, Real) and self.data["decimal"] == ",":
+            texts = [text.replace(".", ",") for text in texts]
+        return texts
 
     def _number(self, cell: Any, delimiter: str) -> float:
         value = _number(cell, self.data["decimal"], delimiter) if isinstance(cell, str) else float(cell)
@@ -448,13 +479,20 @@ class Preparation:
 
     def _read_csv(self, path: Path) -> Tuple[Dict[str, List[Any]], str]:
         """The columns of a file of delimited text, perhaps compressed with gzip, and its delimiter."""
-        content = path.read_bytes()
+        limit = csv.field_size_limit(2**31 - 1)
+        try:
+            return self._parse_csv(path, path.read_bytes())
+        except csv.Error as problem:
+            raise ReadError(f"{path}: {problem}; look for a missing quote") from None
+        finally:
+            csv.field_size_limit(limit)
+
+    def _parse_csv(self, path: Path, content: bytes) -> Tuple[Dict[str, List[Any]], str]:
         try:
             text = (gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content).decode("utf-8-sig")
         except ValueError:
             raise ReadError(f"{path}: it is not text in UTF-8; save the table as CSV in UTF-8") from None
         wanted = {column["name"] for column in self.columns}
-        has_header = not all(re.fullmatch("column_[0-9]+", name) for name in wanted)
 
         def split(delimiter: str) -> Iterator[List[str]]:
             for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
@@ -462,18 +500,31 @@ class Preparation:
                 if row:
                     yield row
 
+        def has_header(delimiter: str) -> bool:
+            first = [cell.strip() for cell in next(split(delimiter), [])]
+            has_numbers = any(_number(cell, mark, delimiter) is not None for cell in first for mark in ".,")
+            return {"present": True, "absent": False}.get(self.data.get("header"), not has_numbers)
+
         def names(delimiter: str) -> List[str]:
-            first = [cell.strip() if has_header else "" for cell in next(split(delimiter), [])]
+            first = [cell.strip() if has_header(delimiter) else "" for cell in next(split(delimiter), [])]
             return [cell or f"column_{index}" for index, cell in enumerate(first)]
 
         # Without a given delimiter, that with which the file has the columns of the fit.
         candidates = [self.delimiter] if self.delimiter else sorted(set(",\t;| ") - {self.data["decimal"]})
         best = max(candidates, key=lambda delimiter: (wanted <= set(names(delimiter)), len(names(delimiter))))
-        columns, rows = names(best), list(split(best))[has_header:]
+        columns, rows = names(best), list(split(best))[has_header(best) :]
         for number, row in enumerate(rows, 1):
             if len(row) != len(columns):
                 raise ReadError(f"{path}, row {number}: {len(row)} cells, not {len(columns)}; look for a missing quote")
         return {name: [row[index] for row in rows] for index, name in enumerate(columns)}, best
+
+
+def _outside(value: float, of_column: Dict[str, Any], text: str = "") -> str:
+    """Why a number is far outside of the range of the training rows; empty if it is not."""
+    least, most = of_column["least"], of_column["most"]
+    is_near = least - 0.1 * (most - least) <= value <= most + 0.1 * (most - least)
+    shown = f", which have {least} to {most}" if not text else ""
+    return "" if is_near else f"{text or value} is far outside of the training rows{shown}"
 
 
 def _scaled(value: float, numbers: Dict[str, Any]) -> float:
@@ -503,14 +554,21 @@ _MONTHS = (
 
 
 def _moment(cell: Any, order: str) -> datetime:
-    """A date such as 2024-03-01, 1.3.2024, 03/01/24 3:30 PM, 1 March 2024 or 2024-03, at midnight if it has no time."""
+    """A date such as 2024-03-01, 1.3.2024, 03/01/24 3:30 PM, 1 March 2024 or 2024-03, at midnight if it has no time; a time of
+    day is one of 1970-01-01."""
+    if isinstance(cell, time):
+        return datetime.combine(date(1970, 1, 1), cell.replace(tzinfo=None))
     if isinstance(cell, date):
         return cell.replace(tzinfo=None) if isinstance(cell, datetime) else datetime.combine(cell, time())
     zone = r"(?:[ ]*(?:z|utc|gmt|[+-]\d{2}(?::?\d{2})?))?"
     clock = rf"(\d{{1,2}}):(\d{{2}})(?::(\d{{2}})(\.\d{{1,9}})?)?(?:\s*([ap])\.?m\.?|{zone})"
-    found = re.fullmatch(rf"(.*?)(?:[T ,]+{clock})?", str(cell), re.ASCII | re.IGNORECASE)
+    is_time = order == "time_of_day"
+    pattern = rf"(){clock}" if is_time else rf"(.*?)(?:[T ,]+{clock})?"
+    found = re.fullmatch(pattern, str(cell), re.ASCII | re.IGNORECASE)
     try:
-        day = _numeric_day(found.group(1), order) or _named_day(found.group(1))
+        if not found:
+            raise ValueError
+        day = (1970, 1, 1) if is_time else _numeric_day(found.group(1), order) or _named_day(found.group(1))
         hour, minute, second = (int(part or 0) for part in found.group(2, 3, 4))
         if found.group(6):
             hour = datetime.strptime(f"{hour} {found.group(6)}m", "%I %p").hour
@@ -519,7 +577,8 @@ def _moment(cell: Any, order: str) -> datetime:
             return moment + timedelta(seconds=float(found.group(5) or 0))
     except ValueError:
         pass
-    raise ValueError(f"`{cell}` is not a date in the order {order.replace('_', '-')}; correct it")
+    kind = "time of day" if is_time else f"date in the order {order.replace('_', '-')}"
+    raise ValueError(f"`{cell}` is not a {kind}; correct it")
 
 
 def _numeric_day(text: str, order: str) -> Optional[Tuple[int, int, int]]:

@@ -335,7 +335,7 @@ fn libtest_arguments(has_data: bool, has_python: bool, rest: &[String]) -> Vec<S
 
 /// Tests of rules that do not depend on the device, by thousands of small operations, each of which a GPU waits for.
 /// `BURN_BAYES_GRAMMAR_CASES` includes them.
-const HOST_TESTS: [&str; 31] = [
+const HOST_TESTS: [&str; 33] = [
     "decisions::",
     "python_reader::",
     "onnx::",
@@ -346,6 +346,8 @@ const HOST_TESTS: [&str; 31] = [
     "verdict::",
     "trainer::",
     "warnings::",
+    "silent_training::",
+    "_of_any_shape",
     "_up_to_ten_decades",
     "one_weight_with_a_million_observations_has_its_variance",
     "laplace::many_rows_leave_the_variances_that_they_should",
@@ -389,6 +391,8 @@ fn test_on_device(request: &Request, device: &str) -> Outcome {
     if device != "ndarray" && std::env::var_os("BURN_BAYES_GRAMMAR_CASES").is_none() {
         let skipped = HOST_TESTS.into_iter().flat_map(|name| ["--skip", name]);
         arguments.extend(skipped.map(String::from));
+        // Two threads wait for one device, which takes longer than one after the other.
+        arguments.push("--test-threads=1".into());
     }
     with_data(
         cargo(&request.root, &["test", "--test", "it"]),

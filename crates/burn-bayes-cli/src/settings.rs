@@ -1,6 +1,6 @@
 //! The settings of the library as command-line options.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use burn_bayes_data::shell::words_of;
@@ -138,6 +138,11 @@ impl ConfigFlags {
             let set = part.set(config, name, text);
             set.map_err(|problem| refused(name, problem))
         })
+    }
+
+    /// The file of settings, if given.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.config.as_deref()
     }
 
     /// The settings of the file, if given, overridden by the options.
@@ -391,6 +396,11 @@ pub(crate) struct ConformalFlags {
 }
 
 impl ConformalFlags {
+    /// The file of recent rows, if given.
+    pub(crate) fn recent(&self) -> Option<&Path> {
+        self.conformal_recent.as_deref()
+    }
+
     /// The request, if there is one.
     pub(crate) fn request(&self) -> Option<ConformalRequest> {
         self.conformal.map(|level| ConformalRequest {

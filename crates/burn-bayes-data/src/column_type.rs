@@ -1,8 +1,8 @@
 //! Detects the type of a column from its first cells.
 //!
 //! One rule for numbers and dates: a column has them if at least half of its cells are, unless few different texts come
-//! often. Any other text is then an error that names its line. Where many cells of a column of categories look like numbers or
-//! dates, a warning names a cell that is none.
+//! often. Any other text is then an error that names its line, as is a decimal separator that is not that of the file. Where many
+//! cells of a column of categories look like numbers or dates, a warning names a cell that is none.
 
 use std::collections::HashSet;
 
@@ -77,7 +77,9 @@ impl ColumnType {
         let categories = Self::declared(ColumnKind::Category);
         let has_other_mark =
             |cell: &str| !is_number(cell) && options.decimal.is_number_with_other(cell);
-        if 2 * (numbers + count(&has_other_mark)) >= all && !are_few {
+        let like_numbers = numbers + count(&has_other_mark);
+        // Where there is nothing but numbers, those that come often are none the less numbers.
+        if like_numbers == all || 2 * like_numbers >= all && !are_few {
             let mut marked = cells.iter().filter(|(_, cell)| has_other_mark(cell));
             return Self {
                 other_mark: marked.next().cloned(),
@@ -95,6 +97,9 @@ impl ColumnType {
                 ..categories
             };
         }
+        let is_like_number = |cell: &str| is_number(cell) || has_other_mark(cell);
+        let (numeric, others): (Vec<&str>, Vec<&str>) =
+            texts.iter().partition(|cell| is_like_number(cell));
         let doubt = match are_dates {
             true => Doubt {
                 what: "dates",
@@ -108,8 +113,11 @@ impl ColumnType {
             },
             false => Doubt {
                 what: "numbers",
-                alike: numbers_with_units(&texts, is_number),
-                first_other: cells.iter().find(|(_, cell)| !is_number(cell)),
+                alike: match 2 * like_numbers >= all && are_odd(&others) {
+                    true => numeric,
+                    false => numbers_with_units(&texts, is_number),
+                },
+                first_other: cells.iter().find(|(_, cell)| !is_like_number(cell)),
                 cure: "write numbers without anything else",
             },
         };
@@ -153,6 +161,14 @@ impl Doubt<'_> {
         );
         Some(Suspicion::of_reading(place, finding, cure))
     }
+}
+
+/// Whether texts among numbers are probably mistakes, or stand for no value: they do not come often, or some have no digit, as
+/// "4 or more" has.
+fn are_odd(others: &[&str]) -> bool {
+    let different: HashSet<&str> = others.iter().copied().collect();
+    let has_digit = |cell: &str| cell.bytes().any(|byte| byte.is_ascii_digit());
+    others.len() < ROWS_OF_CATEGORY * different.len() || !others.iter().all(|cell| has_digit(cell))
 }
 
 /// The cells that are numbers, or numbers with one of a few units; none if there are too few, or they differ too little.

@@ -238,7 +238,7 @@ impl<'a> CsvReader<'a> {
                     let mut column = values.into_column(&field.name);
                     if let Some(date) = &field.of_type.date {
                         let expected =
-                            format!("a date in a column of dates, such as {}", shown(date));
+                            format!("a date or time, as in other rows, such as {}", shown(date));
                         for (row, text) in column.take_other_texts_than_dates() {
                             let place = self.records.place(numbers[row]).column(&field.name);
                             let fault = not_in_column(&text, &expected, place);

@@ -3,13 +3,14 @@
 use jiff::civil::{Date, DateTime, Time};
 use serde::{Deserialize, Serialize};
 
-/// The order of year, month and day in the texts of a column.
+/// What the texts of a column are: the order of year, month and day, or times without them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DateOrder {
     YearMonthDay,
     DayMonthYear,
     MonthDayYear,
+    TimeOfDay,
 }
 
 impl DateOrder {
@@ -36,16 +37,17 @@ impl DateOrder {
     }
 
     /// The orders, from the most probable one of a column with this date.
-    fn in_turn(date: &str) -> [Self; 3] {
-        match date.contains('/') {
-            true => [Self::YearMonthDay, Self::MonthDayYear, Self::DayMonthYear],
-            false => [Self::YearMonthDay, Self::DayMonthYear, Self::MonthDayYear],
-        }
+    fn in_turn(date: &str) -> [Self; 4] {
+        let [second, third] = match date.contains('/') {
+            true => [Self::MonthDayYear, Self::DayMonthYear],
+            false => [Self::DayMonthYear, Self::MonthDayYear],
+        };
+        [Self::YearMonthDay, second, third, Self::TimeOfDay]
     }
 
     /// The date of a text such as 2024-03-01, 1.3.2024, 03/01/24 3:30 PM, 1 March 2024 or 2024-03; at midnight if it has no
-    /// time, the first of the month if it has no day. It is that of the clock there: what follows the time, such as +02:00, is
-    /// not used.
+    /// time, the first of the month if it has no day, and the first of 1970 if it is a time of day. It is that of the clock
+    /// there: what follows the time, such as +02:00, is not used.
     pub(crate) fn moment(self, text: &str) -> Option<Moment> {
         // A time begins with the number before the first colon.
         let (day, time) = match text.find(':') {
@@ -56,8 +58,22 @@ impl DateOrder {
             }
             None => (text, Time::midnight()),
         };
-        let day = self.numeric_day(day).or_else(|| named_day(day))?;
-        Some(Moment(day.to_datetime(time)))
+        let day = match self {
+            Self::TimeOfDay => (day.is_empty() && !text.is_empty()).then_some(START.date()),
+            _ => self.numeric_day(day).or_else(|| named_day(day)),
+        };
+        Some(Moment(day?.to_datetime(time)))
+    }
+
+    /// The date, or the time of day, of a number of days since the beginning of 1970.
+    pub(crate) fn shown(self, days: f64) -> String {
+        let Some(moment) = moment_of(days) else {
+            return format!("day {days}");
+        };
+        match self {
+            Self::TimeOfDay => moment.time().to_string(),
+            _ => moment.date().to_string(),
+        }
     }
 
     /// A day of two or three numbers with one separator.
@@ -226,18 +242,13 @@ pub(crate) fn moment_of(days: f64) -> Option<DateTime> {
     START.checked_add(span).ok()
 }
 
-/// The date of a number of days since the beginning of 1970.
-pub(crate) fn date_of(days: f64) -> String {
-    moment_of(days).map_or_else(|| format!("day {days}"), |moment| moment.date().to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_order_is_the_one_in_which_all_are_dates() {
-        use DateOrder::{DayMonthYear, MonthDayYear, YearMonthDay};
+        use DateOrder::{DayMonthYear, MonthDayYear, TimeOfDay, YearMonthDay};
         for (texts, order) in [
             (&["2024-03-01", "1999-12-31"][..], Some(YearMonthDay)),
             (
@@ -263,7 +274,10 @@ mod tests {
             (&["2 May"], None),
             (&["30 February 2024"], None),
             (&["Ma 2024"], None),
-            (&["13:00"], None),
+            (&["13:00", "8:05:30", "11:30 pm"], Some(TimeOfDay)),
+            (&["13:00", "2024-03-01"], None),
+            (&["13:00", ""], None),
+            (&["25:10"], None),
             (&["2024-01-01 13:00 PM"], None),
             (&["2024-01-01 10:00 CET"], None),
             (&["2024-01-01 24:00"], None),
@@ -325,7 +339,11 @@ mod tests {
         assert_eq!(of("2024-07-01").season(), 182.0 / 366.0);
         assert_eq!(WEEKDAYS[of("2024-03-01").weekday()], "Friday");
         assert_eq!(of("2024-03-01 18:00").time(), 0.75);
-        assert_eq!(date_of(of("2024-03-01").days()), "2024-03-01");
-        assert_eq!(date_of(1e300), format!("day {}", 1e300));
+        let time = DateOrder::TimeOfDay.moment("18:00").unwrap();
+        assert_eq!((time.days(), time.time()), (0.75, 0.75));
+        let shown = |days| DateOrder::YearMonthDay.shown(days);
+        assert_eq!(shown(of("2024-03-01").days()), "2024-03-01");
+        assert_eq!(shown(1e300), format!("day {}", 1e300));
+        assert_eq!(DateOrder::TimeOfDay.shown(0.75), "18:00:00");
     }
 }

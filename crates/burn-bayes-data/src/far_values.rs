@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::dates::date_of;
 use crate::error::{DataError, Place, shown};
 use crate::preprocessor::{Code, FeaturePlan, Numbers, Preprocessor};
 use crate::table::{Column, Table};
@@ -11,7 +10,7 @@ use crate::table::{Column, Table};
 const MARGIN: f64 = 0.1;
 
 /// The values of a column that no training row is near to, so that a prediction is a guess: numbers and dates far outside of
-/// their range, and categories that they do not have.
+/// their range, categories that they do not have, and missing values where all of them have one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FarValues {
     /// The column.
@@ -56,6 +55,10 @@ impl Preprocessor {
 impl FeaturePlan {
     /// Why a value is far, if it is.
     fn far(&self, column: &Column, row: usize) -> Option<String> {
+        if column.is_missing(row) {
+            return (self.is_complete && !self.is_exposure())
+                .then(|| "no value, and no training row lacks one".into());
+        }
         match &self.code {
             Code::Number { numbers } => {
                 let value = column.number(row)?;
@@ -66,7 +69,7 @@ impl FeaturePlan {
                 let value = order.moment(column.category(row)?)?.days();
                 let range = [days.least, days.most];
                 days.is_far(value)
-                    .then(|| outside(date_of(value), range.map(date_of)))
+                    .then(|| outside(order.shown(value), range.map(|days| order.shown(days))))
             }
             // A count is proportional to it, in any range.
             Code::Exposure { .. } => None,

@@ -91,6 +91,9 @@ pub const GENERATED_SETS: &[GeneratedSet] = &[
     },
 ];
 
+/// More would fill the memory.
+const MOST_ROWS: usize = 10_000_000;
+
 impl GeneratedSet {
     /// The data set with this name.
     ///
@@ -113,8 +116,12 @@ impl GeneratedSet {
     /// ```
     ///
     /// # Errors
-    /// If there are no rows.
+    /// If there are no rows, or too many for the memory.
     pub fn table(&self, rows: usize, seed: u64) -> Result<Table, DataError> {
+        if rows > MOST_ROWS {
+            let expected = format_args!("at most {MOST_ROWS}");
+            return Err(DataError::config("rows", rows, expected));
+        }
         (self.table)(rows, seed)
     }
 }

@@ -76,6 +76,9 @@ pub(crate) struct FeaturePlan {
     pub(crate) name: String,
     /// Whether a last feature is 1 where the value is missing.
     pub(crate) says_missing: bool,
+    /// Whether every training row has a value.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_complete: bool,
     pub(crate) code: Code,
 }
 
@@ -92,7 +95,7 @@ pub(crate) enum Code {
         rare: Levels,
         imputed: String,
     },
-    /// A date: the scaled days since 1970, and parts of the year, the week and the day as angles and one-hot days.
+    /// A date or time: the scaled days since 1970, and parts of the year, the week and the day as angles and one-hot days.
     Date {
         order: DateOrder,
         days: Numbers,
@@ -735,7 +738,7 @@ pub(crate) fn not_a_date(text: &str, place: Place) -> DataError {
     DataError::data(
         place,
         shown(text),
-        "a date, as in the other rows of the column",
+        "a date or time, as in the other rows of the column",
         "correct the cell, or list it as a missing value (`--na-values`)",
     )
 }

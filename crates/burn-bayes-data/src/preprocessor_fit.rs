@@ -342,6 +342,7 @@ impl PreprocessorFit {
             Ok(FeaturePlan {
                 name,
                 says_missing: missing >= fewest,
+                is_complete: missing == 0,
                 code,
             })
         });
@@ -442,11 +443,11 @@ impl Columns {
             })
             .collect();
         if features.is_empty() {
-            let found = "every column but the target";
-            return Err(DataError::config(
-                "ignore",
-                found,
-                "at least one feature left",
+            return Err(DataError::data(
+                table.whole(),
+                "no column that is a feature",
+                "at least one",
+                "check that the file is the right one, the delimiter, and which columns are left out",
             ));
         }
         let kinds = targets.iter().map(|name| Ok(table.column(name)?.kind()));

@@ -195,6 +195,11 @@ impl Table {
         self.fault(row).map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
+    /// The file of `row` and its place in it, for a message.
+    pub fn row_name(&self, row: usize) -> String {
+        self.place(row).to_string()
+    }
+
     /// The position of `row`, for a message.
     pub(crate) fn place(&self, row: usize) -> Place {
         let place = self.whole();
@@ -348,7 +353,14 @@ impl Column {
         .collect()
     }
 
-    /// The cells as times: numbers, or dates as days since 1970; NaN where they are missing. `None` if the texts are no dates.
+    /// Whether the texts are dates, and not times of day alone.
+    pub fn is_of_dates(&self) -> bool {
+        let order = DateOrder::of(&self.levels());
+        order.is_some_and(|order| order != DateOrder::TimeOfDay)
+    }
+
+    /// The cells as times: numbers, or dates as days since 1970 and times of day as parts of one; NaN where they are missing.
+    /// `None` if the texts are neither.
     pub fn times(&self) -> Option<Vec<f64>> {
         let rows = 0..self.len();
         if self.kind() == ColumnKind::Number {

@@ -97,12 +97,13 @@ impl PartialEq for Layout {
 impl Layout {
     /// The trainable parameters of `module` that belong to `group`.
     ///
-    /// Fails when the group selects nothing that is trained.
+    /// Fails when the group selects nothing that is trained, or a parameter without elements or with numbers of another type than
+    /// f32.
     pub fn new<M: Module>(module: &M, group: &ParamGroup) -> Result<Self> {
-        let mut entries = collect(module, group);
+        let mut entries = collect(module, group)?;
         if entries.is_empty() {
             // On a device without autodiff nothing requires gradients; `train` brings the flags back.
-            entries = collect(&module.clone().train(), group);
+            entries = collect(&module.clone().train(), group)?;
         }
         if entries.is_empty() {
             return Err(Kind::Config {

@@ -210,14 +210,17 @@ pub fn ordinal(logits: Tensor<2>, classes: Tensor<2>) -> Tensor<1> {
 /// One-hot encoding of labels, `[M, classes]`.
 ///
 /// Burn's `Tensor::one_hot` reads the labels on the host, so a loss that calls it cannot be recorded. This
-/// function runs on the device of the labels. A label outside the classes gives a row of zeros.
+/// function runs on the device of the labels. A label outside the classes gives a row that is not a number, and so a loss
+/// that is none.
 pub fn one_hot(labels: Tensor<1, Int>, classes: usize) -> Tensor<2> {
     let options = (&labels.device(), labels.dtype());
     let columns = Tensor::<1, Int>::arange(0..classes as i64, options).unsqueeze_dim::<2>(0);
     let [examples] = labels.dims();
     let labels: Tensor<2, Int> = labels.unsqueeze_dim(1);
     let shape = [examples, classes];
-    labels.expand(shape).equal(columns.expand(shape)).float()
+    let found = labels.expand(shape).equal(columns.expand(shape)).float();
+    // 0/0 where there is none.
+    found.clone() / found.sum_dim(1)
 }
 
 /// The sum over all axes but the first.

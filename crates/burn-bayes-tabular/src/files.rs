@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use burn_bayes_data::{persist, temporary_beside};
+use burn_bayes_data::{persist, present, temporary_beside};
 use tempfile::NamedTempFile;
 
 use crate::error::{Result, TabularError};
@@ -80,6 +80,15 @@ pub(crate) fn lock_open(file: &File, path: &Path) -> Result<()> {
             "{}: another process is writing there; wait until it ends, or name another folder",
             path.display()
         ))),
+    }
+}
+
+/// Whether a file that is written is one that is read.
+pub fn would_overwrite(output: &Path, input: &Path) -> bool {
+    // A reader may open the compressed file of this name.
+    match (output.canonicalize(), present(input).canonicalize()) {
+        (Ok(written), Ok(read)) => written == read && written.is_file(),
+        _ => output == input,
     }
 }
 

@@ -15,6 +15,14 @@ pub(crate) fn number_like(value: f64, scale: f64) -> String {
     minus(format!("{value:.*}", 4 - digits_before.min(4)))
 }
 
+/// The number with so many decimals; in scientific notation from a million on.
+pub(crate) fn decimals(value: f64, count: usize) -> String {
+    match value.abs() < 1e6 {
+        true => format!("{value:.count$}"),
+        false => format!("{value:.2e}"),
+    }
+}
+
 /// A fraction as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     unbroken(&format!("{} %", tick(100.0 * share)))
@@ -119,6 +127,9 @@ mod tests {
             assert_eq!(number(value), text);
         }
         assert_eq!(number_like(8.0, 12.3), "8.000");
+        assert_eq!(decimals(-0.25, 1), "-0.2");
+        assert_eq!(decimals(999_999.0, 1), "999999.0");
+        assert_eq!(decimals(1.234e56, 3), "1.23e56");
     }
 
     #[test]

@@ -27,8 +27,8 @@ enum Kind {
     Algebra(#[from] AlgebraError),
     #[error(
         "step {step}: the gradient is not finite at {path}; likely causes: a learning rate that is \
-         too high, inputs or targets that are not standardised, or a loss that takes the logarithm \
-         of zero; the weights are those of the previous step"
+         too high, inputs or targets that are not standardised, a label that no class has, or a loss \
+         that takes the logarithm of zero; the weights are those of the previous step"
     )]
     NonFinite { step: u64, path: String },
     #[error(

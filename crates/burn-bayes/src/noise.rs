@@ -65,7 +65,8 @@ impl Noise {
     }
 
     /// The stream of predictions, from the root of a training's random numbers. Its rows come as antithetic
-    /// pairs, because the mean prediction of a pair has no error of first order in the draw.
+    /// pairs, because the mean prediction of a pair has no error of first order in the draw. In a mixture the two of a pair
+    /// are draws of different components.
     #[must_use]
     pub fn for_prediction(self) -> Self {
         /// Algorithms number their own streams from 1.
@@ -198,6 +199,17 @@ impl Noise {
         (whole.uniform() + evenly(self.row, strata)).fract()
     }
 
+    /// The noise with which one of `strata` things draws after it was chosen among them by [`stratified`](Self::stratified).
+    /// It has the same normals, and further choices by it are independent of this one: they are spread evenly over the rows that
+    /// choose the same thing.
+    pub(crate) fn of_chosen(self, strata: usize) -> Self {
+        Self {
+            whole: mix(self.whole ^ CHOSEN),
+            row: self.row / strata.max(1) as u64,
+            ..self
+        }
+    }
+
     /// A number in [0, 1) from this stream, independent of its normals; that of the negated stream is half a
     /// turn away.
     pub fn uniform(self) -> f64 {
@@ -260,6 +272,7 @@ thread_local! {
 
 const LATENT: u64 = 0x6c61_7465_6e74_0001;
 const UNIFORM: u64 = 0x756e_6966_6f72_6d01;
+const CHOSEN: u64 = 0x6368_6f73_656e_0001;
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that spreads every bit.
 fn mix(mut value: u64) -> u64 {

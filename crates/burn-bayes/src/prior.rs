@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 
+/// The precisions that can be used in single precision, also of many copies of a prior.
+const LEAST_PRECISION: f64 = 1e-30;
+const MOST_PRECISION: f64 = 1e30;
+
 /// A zero-mean Gaussian prior, independent of a model.
 ///
 /// ```
@@ -57,7 +61,7 @@ impl Prior {
 
     /// The precision of every weight of `layout`.
     ///
-    /// Fails if a precision is not finite and above zero, or if a group selects none of the
+    /// Fails if a precision is not from 10⁻³⁰ to 10³⁰, or if a group selects none of the
     /// layout's parameters. Groups of ids select none, because ids change when a record is loaded.
     pub fn resolve(&self, layout: &Layout) -> Result<PriorPrecisions> {
         let scaled = self
@@ -65,13 +69,13 @@ impl Prior {
             .map(|deviation| 1.0 / (deviation * deviation));
         let all = std::iter::once(self.precision).chain(scaled);
         let all = all.chain(self.groups.iter().map(|group| group.1));
-        if let Some(precision) = all
-            .into_iter()
-            .find(|value| !(value.is_finite() && *value > 0.0))
-        {
+        let is_usable = |value: &f64| (LEAST_PRECISION..=MOST_PRECISION).contains(value);
+        if let Some(precision) = all.into_iter().find(|value| !is_usable(value)) {
             return Err(Error::config(
                 "prior",
-                format!("a precision of {precision} was given; it must be finite and above zero"),
+                format!(
+                    "a precision of {precision:e} was given; it must be from {LEAST_PRECISION:e} to {MOST_PRECISION:e}"
+                ),
             ));
         }
         for (group, precision) in &self.groups {

@@ -71,8 +71,8 @@ fn caught<T>(compute: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// The path of the noise among the weights.
-const LOG_VARIANCE: &str = "log_variance";
+/// The path of the noise among the weights, which no field of a network can have.
+const LOG_VARIANCE: &str = "log_variance of the noise";
 
 impl<M, X, Y> Supervised<M, X, Y> {
     /// A network, a function from it and the inputs of a batch to its outputs, `[rows, outputs]`, and the likelihood,

@@ -3,7 +3,7 @@
 use burn::module::{Initializer, Lora, Module, ModuleVisitor, Param, ParamGroup, ParamId};
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::GradientsParams;
-use burn::tensor::{Bool, Int, Tensor};
+use burn::tensor::{Bool, DType, Int, Tensor};
 use burn_bayes::graph::Layout;
 use burn_bayes::{BayesianConfig, Prior, VifaConfig};
 
@@ -52,6 +52,29 @@ fn snapshot<M: Module>(model: &M) -> Vec<(ParamId, bool, Vec<u32>)> {
     let mut snapshot = Snapshot::default();
     model.visit(&mut snapshot);
     snapshot.0
+}
+
+#[test]
+fn parameters_that_no_posterior_is_over_are_refused_by_their_path() {
+    let device = autodiff();
+    let refused = |model: &Mlp, group: &ParamGroup, expected: &str| {
+        let error = Layout::new(model, group).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let mut model = Mlp::new(5, &device);
+    let bias = Tensor::<1>::from_data([0.5_f64], (&device, DType::F64));
+    model.layer2.bias = Some(Param::from_tensor(bias));
+    let first = ParamGroup::from_predicate("layer1");
+    refused(
+        &model,
+        &ParamGroup::all(),
+        "layer2.bias has numbers of the type F64",
+    );
+    assert_eq!(Layout::new(&model, &first).unwrap().len(), 20);
+    let mut model = Mlp::new(5, &device);
+    model.layer2.bias = Some(Param::from_tensor(Tensor::zeros([0], &device)));
+    refused(&model, &ParamGroup::all(), "layer2.bias has no elements");
+    assert!(Layout::new(&model, &first).is_ok());
 }
 
 #[test]

@@ -271,6 +271,37 @@ fn other_settings_are_refused_by_name_until_the_model_is_said_to_be_right() {
 }
 
 #[test]
+fn components_of_a_mixture_with_other_settings_are_refused() {
+    let of = |scale: f64| {
+        let mut model = trained(1);
+        model.scale = scale;
+        PointPosterior::of(&model, &ParamGroup::all()).unwrap()
+    };
+    let error = Mixture::uniform(vec![of(1.5), of(0.5)]).unwrap_err();
+    let expected = "scale is `1.5` in one component of a mixture, `0.5` in another one";
+    assert!(
+        error.is_layout() && error.to_string().contains(expected),
+        "{error}"
+    );
+    // On disk they are found when they are read.
+    let folder = tempfile::tempdir().unwrap();
+    let [path, other] = ["mixture", "other"].map(|name| folder.path().join(name));
+    Mixture::uniform(vec![of(1.5); 2])
+        .unwrap()
+        .save(&path)
+        .unwrap();
+    Mixture::uniform(vec![of(0.5); 2])
+        .unwrap()
+        .save(&other)
+        .unwrap();
+    let component = "component-1.bpk";
+    std::fs::copy(other.join(component), path.join(component)).unwrap();
+    let opened = Mixture::<PointPosterior>::open(&path, &device()).unwrap();
+    let error = opened.component(1).unwrap_err();
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[test]
 fn a_file_of_weights_alone_does_not_make_a_model_with_more() {
     let folder = tempfile::tempdir().unwrap();
     let model = trained(1);

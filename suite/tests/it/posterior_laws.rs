@@ -132,6 +132,47 @@ fn mixtures() {
 }
 
 #[test]
+fn a_mixture_of_mixtures_draws_from_all_their_components() {
+    let members: Vec<_> = (0..16).map(point).collect();
+    let inner = members
+        .chunks(4)
+        .map(|four| Mixture::uniform(four.to_vec()));
+    let outer = Mixture::uniform(inner.map(Result::unwrap).collect()).unwrap();
+    let member = |draw: &[u32]| {
+        let is_own = |point: &PointPosterior| bits(&point.mean_weights().unwrap()) == draw;
+        members.iter().position(is_own).unwrap()
+    };
+    for seed in 0..5 {
+        let draws = outer.sampler().unwrap().draws(Noise::new(seed), 32);
+        let draws = bits(&draws.unwrap());
+        let mut drawn: Vec<_> = draws.chunks(LEN).map(member).collect();
+        drawn[..16].sort_unstable();
+        assert_eq!(drawn[..16], Vec::from_iter(0..16));
+        drawn[16..].sort_unstable();
+        assert_eq!(drawn[16..], Vec::from_iter(0..16));
+    }
+    // Samples that are components are components of their own.
+    let samples = |first: u64| {
+        let rows = (first..first + 6).map(|seed| vector(&normals(seed, LEN)));
+        let rows: Vec<_> = rows.collect();
+        SamplePosterior::new(flat_layout(LEN), Tensor::stack(rows, 0)).unwrap()
+    };
+    let mixture = Mixture::new(vec![samples(0), samples(6)], vec![1.0, 2.0]).unwrap();
+    let draws = mixture.sampler().unwrap().draws(Noise::new(3), 180);
+    let mut counts = std::collections::HashMap::new();
+    for draw in bits(&draws.unwrap()).chunks(LEN) {
+        *counts.entry(draw.to_vec()).or_insert(0) += 1;
+    }
+    // 10 draws of each of the first six are expected, and 20 of the others.
+    assert_eq!(counts.len(), 12);
+    assert!(
+        counts.values().all(|count| (6..=25).contains(count)),
+        "{:?}",
+        counts.values()
+    );
+}
+
+#[test]
 fn a_mixture_on_disk_is_the_one_in_memory() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ensemble");
@@ -170,6 +211,22 @@ fn the_mean_of_a_mixture_is_that_of_its_draws() {
     for ((average, deviation), mean) in average.iter().zip(deviation).zip(mean) {
         let error = deviation / (COUNT as f64).sqrt();
         assert!((average - mean).abs() < 5.0 * error, "{average} {mean}");
+    }
+}
+
+#[test]
+fn a_mixture_is_saved_at_a_path_with_a_separator_at_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ensemble/");
+    for seed in [1, 2] {
+        let mixture = Mixture::uniform(vec![point(seed)]).unwrap();
+        mixture.save(&path).unwrap();
+        let read = Mixture::<PointPosterior>::load(&path, &device()).unwrap();
+        assert_eq!(
+            bits(&read.mean_weights().unwrap()),
+            bits(&vector(&normals(seed, LEN)))
+        );
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
     }
 }
 

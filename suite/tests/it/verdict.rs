@@ -12,7 +12,7 @@ use burn_bayes::methods::{Algorithm, InitialDeviation, Vifa};
 use burn_bayes::train::{Batches, Gather, Trainer};
 use burn_bayes::{Bayesian, BayesianConfig, GaussianNll, SwagConfig};
 
-use crate::support::{autodiff, device, filled, one_stage};
+use crate::support::{autodiff, bits, device, filled, one_stage};
 use crate::warnings::logged;
 
 const ROWS: usize = 40;
@@ -121,6 +121,18 @@ fn an_average_that_is_worse_than_the_mean_is_said_in_validation() {
         (validation.step, validation.difference.rows()),
         (1, ROWS as u64)
     );
+
+    // Nor do clones from before the training share it.
+    let base = around(0.02);
+    let [first, second] = [(); 2].map(|()| {
+        let clone = base.clone();
+        let gradients = TrainStep::step(&clone, rows(&autodiff())).grads;
+        let trained = clone.optimize(&mut adam(), 1e-2.into(), gradients);
+        assert!(trained.verdict().validation.is_none());
+        validate(&trained);
+        bits(&trained.posterior().mean())
+    });
+    assert_eq!(first, second);
 
     let narrow = around(0.02);
     assert_eq!(logged(|| validate(&narrow)), [""; 0]);

@@ -61,6 +61,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .settings
         .refuse(OF_ONE_RUN.into_iter().chain(REFUSED))?;
     let mut config = arguments.settings.unchecked_config()?;
+    let inputs = [config.data.path.as_deref(), arguments.settings.file()];
+    let outputs = ["simulations.jsonl", "check.html"];
+    super::expect_outputs(&arguments.out, &outputs, inputs.into_iter().flatten())?;
     let design = arguments.design(&mut config)?;
     config.fit = design.in_effect(config.fit);
     let fit = &config.fit;

@@ -92,6 +92,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if config.fit.members > 1 {
         warn("single fits are compared: `members` of the configuration is not used");
     }
+    let inputs = [
+        config.data.path.as_deref(),
+        arguments.predict.as_deref(),
+        arguments.settings.file(),
+    ];
+    let outputs = [
+        "runs.jsonl",
+        "compare.csv",
+        "compare.md",
+        "intervals.csv",
+        "leaderboard.html",
+    ];
+    super::expect_outputs(&arguments.out, &outputs, inputs.into_iter().flatten())?;
     let table = super::read(&mut config)?;
     let mut runs = Runs::new(
         config,
@@ -126,6 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let positive = positive.as_deref();
     let comparison = Comparison::of(command_line(), positive, &runs.names(), &records)?
         .with_intervals(&runs, &rows, &records)?;
+    super::warn_of_far(comparison.far());
     comparison.write(&arguments.out)?;
     comparison.write_leaderboard(&arguments.out, runs.config())?;
     comparison.expect_scores()?;

@@ -60,7 +60,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let page = arguments
         .report
         .as_deref()
-        .map(|report| page(report, &folder))
+        .map(|report| {
+            let inputs = [arguments.rows.as_path()].into_iter();
+            let inputs = inputs.chain(arguments.conformal.recent());
+            super::expect_no_input(report, "report.html", "report", inputs)?;
+            page(report, &folder)
+        })
         .transpose()?;
     let run = super::loaded(&folder, arguments.device)?;
     let draws = run.draws(arguments.draws)?;

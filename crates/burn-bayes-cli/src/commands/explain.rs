@@ -49,6 +49,8 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let inputs = [arguments.rows.as_path()];
+    super::expect_no_input(&arguments.out, "explanation.html", "out", inputs)?;
     let folder = RunFolder::open(&arguments.run)?;
     let run = super::loaded(&folder, arguments.device)?;
     let pairs = arguments.pair.iter().map(|words| match &*words.0 {
@@ -82,6 +84,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         true => print_json(&explanation),
         false => {
             print_table(&explanation.table())?;
+            if let Some(note) = &explanation.note {
+                tell(format_args!("note: {note}"));
+            }
             if let Some(note) = note {
                 tell(format_args!("note: no similar training rows: {note}"));
             }

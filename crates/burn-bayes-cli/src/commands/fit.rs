@@ -47,6 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let problem = "is the number of members that are fitted at the same time; give `--members`, or leave it out: other fits use all cores";
         return Err(refused("threads", problem));
     }
+    RunFolder::expect_no_input(&arguments.out, &config.data)?;
     if !(arguments.resume || arguments.overwrite) {
         RunFolder::check_free(&arguments.out)?;
     }

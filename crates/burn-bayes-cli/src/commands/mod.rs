@@ -25,10 +25,12 @@ use burn_bayes_data::{FarValues, Table};
 use burn_bayes_tabular::error::{Result, TabularError};
 use burn_bayes_tabular::experiments::ModelChoice;
 use burn_bayes_tabular::experiments::jobs::{Existing, Progress, Record, threads};
+use burn_bayes_tabular::files::would_overwrite;
 use burn_bayes_tabular::new_rows::KnownRows;
 use burn_bayes_tabular::rows::{InferredTask, PreparedRows, SplitTable, read_table, warnings};
 use burn_bayes_tabular::run::{Run, RunFolder};
-use burn_bayes_tabular::settings::{Config, DeviceName, FileFormat, Words};
+use burn_bayes_tabular::scores::Verdict;
+use burn_bayes_tabular::settings::{Config, DeviceName, FileFormat, Words, refused};
 
 /// The commands of the program.
 #[derive(Debug, Subcommand)]
@@ -51,7 +53,7 @@ pub(crate) enum Command {
     Compare(Box<compare::Arguments>),
     /// Check the calibration of a method by fits to simulated targets
     Check(Box<check::Arguments>),
-    /// List, download or generate the named data sets
+    /// List or generate data sets
     Data(data::Arguments),
     /// Print a shell completion script
     Completions(completions::Arguments),
@@ -113,6 +115,50 @@ impl JobFlags {
     }
 }
 
+/// Checks the output files of a command in a folder, which may hold those of an earlier run of it, as the first of them says.
+///
+/// # Errors
+/// If one is an input, or is of another origin.
+fn expect_outputs<'a>(
+    folder: &Path,
+    names: &[&str],
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<()> {
+    let inputs: Vec<&Path> = inputs.into_iter().collect();
+    let has_results = folder.join(names[0]).exists();
+    for name in names {
+        expect_no_input(folder, name, "out", inputs.iter().copied())?;
+        if !has_results && folder.join(name).exists() {
+            return Err(overwritten(folder, name, "out", "is not of this command"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses the folder of an option where the file with this name, which is written, is an input.
+fn expect_no_input<'a>(
+    folder: &Path,
+    name: &str,
+    option: &str,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<()> {
+    let file = folder.join(name);
+    match inputs
+        .into_iter()
+        .any(|input| would_overwrite(&file, input))
+    {
+        true => Err(overwritten(folder, name, option, "is read")),
+        false => Ok(()),
+    }
+}
+
+fn overwritten(folder: &Path, name: &str, option: &str, reason: &str) -> TabularError {
+    let folder = folder.display();
+    let problem =
+        format!("is {folder}, whose {name} {reason} and would be overwritten; name another folder");
+    refused(option, problem)
+}
+
 /// More columns with values far outside of the training rows are counted.
 const MOST_FAR: usize = 10;
 
@@ -157,12 +203,19 @@ fn names(lists: &[Words]) -> Vec<String> {
     lists.iter().flat_map(|words| words.0.clone()).collect()
 }
 
-/// Loads the run in a folder, and warns if its fit diverged.
+/// Loads the run in a folder, and warns if its fit diverged, or is not to be used.
 fn loaded(folder: &RunFolder, device: Option<DeviceName>) -> Result<Run> {
     let run = Run::load(folder, device)?;
     if let Some(reason) = &run.diverged {
         let path = folder.path().display();
         warn(format_args!("the fit in {path} cannot be used: {reason}"));
+    } else if run.verdict == Some(Verdict::DoNotUse) {
+        let report = folder.path().join("report.html");
+        warn(format_args!(
+            "the verdict on the fit in {} is `do not use`; {} has the reasons",
+            folder.path().display(),
+            report.display()
+        ));
     }
     Ok(run)
 }

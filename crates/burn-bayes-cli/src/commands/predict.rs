@@ -1,18 +1,20 @@
 //! `predict`: predicts rows by a run: those of a file, or rows that are given one at a time.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use burn_bayes_data::FarValues;
 use burn_bayes_tabular::Result;
 use burn_bayes_tabular::error::TabularError;
-use burn_bayes_tabular::files::{Output, at, is_same};
+use burn_bayes_tabular::files::{Output, at, would_overwrite};
 use burn_bayes_tabular::new_rows::{BadRowsName, Decision, PredictionRequest, RowPredictor};
 use burn_bayes_tabular::predict::{PredictionTable, SampleTable};
 use burn_bayes_tabular::run::RunFolder;
 use burn_bayes_tabular::settings::{DeviceName, Pairs, Words, refused};
 use clap::{ArgAction, Args};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use crate::console::{RowCounter, tell, warn};
@@ -188,8 +190,8 @@ fn answer_lines(predictor: &RowPredictor<'_>, mut sheet: Sheet) -> Result<()> {
     let (mut line, mut known_far) = (Vec::new(), BTreeSet::new());
     while input.read_until(b'\n', &mut line)? > 0 {
         if !line.trim_ascii().is_empty() {
-            let answer = match serde_json::from_slice::<Map<String, Value>>(&line) {
-                Ok(row) => given.predict(&row),
+            let answer = match serde_json::from_slice(&line) {
+                Ok(DistinctKeys(row)) => given.predict(&row),
                 Err(error) => {
                     let cure =
                         "write one object with the values of a row by column, as {\"age\": 60}";
@@ -208,13 +210,48 @@ fn answer_lines(predictor: &RowPredictor<'_>, mut sheet: Sheet) -> Result<()> {
                     sheet.write(&found.table, None)?;
                 }
                 Err(error @ TabularError::System(_)) => return Err(error),
-                Err(error) => sheet.answer(&json!({ "problem": error.to_string() }))?,
+                Err(error) => {
+                    let problem = error.to_string();
+                    sheet.answer(&json!({ "row": given.rows(), "problem": problem }))?;
+                }
             }
             sheet.flush()?;
         }
         line.clear();
     }
     sheet.finish()
+}
+
+/// An object of which no two keys are equal.
+struct DistinctKeys(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for DistinctKeys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Keys)
+    }
+}
+
+struct Keys;
+
+impl<'de> Visitor<'de> for Keys {
+    type Value = DistinctKeys;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut entries: M) -> Result<DistinctKeys, M::Error> {
+        let mut row = Map::new();
+        while let Some((key, value)) = entries.next_entry::<String, Value>()? {
+            if row.contains_key(&key) {
+                return Err(M::Error::custom(format_args!(
+                    "the key `{key}` comes twice"
+                )));
+            }
+            row.insert(key, value);
+        }
+        Ok(DistinctKeys(row))
+    }
 }
 
 impl Arguments {
@@ -330,11 +367,6 @@ impl Sheet {
 
 /// Refuses an output file that is also an input, or the other output.
 fn expect_others(arguments: &Arguments, folder: &RunFolder) -> Result<()> {
-    let is_same = |one: &Path, other: &Path| match is_same(one, other) {
-        true => one.is_file(),
-        // A file that is not there yet has only its path.
-        false => one == other,
-    };
     let files = folder.files();
     let outputs = [
         ("output", arguments.output.as_deref()),
@@ -343,8 +375,11 @@ fn expect_others(arguments: &Arguments, folder: &RunFolder) -> Result<()> {
     for (option, output) in outputs {
         let Some(output) = output else { continue };
         let other = arguments.output.iter().filter(|_| option != "output");
-        let mut others = arguments.rows.iter().chain(&files).chain(other);
-        if others.any(|file| is_same(output, file)) {
+        let others = arguments.rows.iter().chain(&files).chain(other);
+        let mut others = others
+            .map(PathBuf::as_path)
+            .chain(arguments.conformal.recent());
+        if others.any(|file| would_overwrite(output, file)) {
             let problem = format!(
                 "is {}, which would be overwritten; name another file",
                 output.display()

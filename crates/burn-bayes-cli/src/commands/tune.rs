@@ -47,6 +47,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let ranges = arguments.ranges.as_deref();
     let ranges = ranges.map(|path| Ranges::read(path, &config.fit));
     let ranges = ranges.transpose()?;
+    let inputs = [
+        config.data.path.as_deref(),
+        config.data.validation_file.as_deref(),
+        arguments.ranges.as_deref(),
+        arguments.settings.file(),
+    ];
+    let outputs = [
+        "trials.jsonl",
+        "trials.csv",
+        "config.toml",
+        "leaderboard.html",
+    ];
+    super::expect_outputs(&arguments.out, &outputs, inputs.into_iter().flatten())?;
     let rows = super::dealt(&mut config)?;
     super::choose_scales(&rows, &mut config)?;
     let mut tuning = Tuning::new(config, &rows, arguments.folds)?;

@@ -542,6 +542,99 @@ fn what_would_be_lost() {
 }
 
 #[test]
+fn inputs_and_files_of_another_origin_are_not_written() {
+    let place = Workplace::with_moons();
+    let rows = place.read("moons.csv");
+    place.output(&format!("{MOONS} --epochs 1 --lr 0.1 --out run"));
+    let of_rows = [
+        "mine/validation.csv",
+        "mine/compare.csv",
+        "mine/trials.csv",
+        "mine/explanation.html",
+        "mine/report.html",
+        "mine/check.html",
+        "scores/scores.json",
+        "recent.csv",
+        "run/member-1/validation.csv",
+    ];
+    for file in of_rows {
+        std::fs::create_dir_all(place.path(file).parent().unwrap()).unwrap();
+        place.write(file, &rows);
+    }
+    // Rows of the fit are no recent ones.
+    let (head, lines) = rows.split_once('\n').unwrap();
+    let recent = lines.lines().map(|line| line.replacen(',', "1,", 1) + "\n");
+    let recent = format!("{head}\n{}", recent.collect::<String>());
+    place.write("recent.csv", &recent);
+    let target = "--target kind --task classification --epochs 1";
+    let fit = |data: &str| format!("fit --data {data} {target} --lr 0.1");
+    check(
+        &place,
+        &[
+            (
+                format!("{} --out mine", fit("mine/validation.csv")),
+                USAGE,
+                &["--out:", "validation.csv", "another folder"],
+            ),
+            (
+                format!("{} --out scores", fit("moons.csv")),
+                USAGE,
+                &["--out:", "scores.json", "does not belong to a run"],
+            ),
+            (
+                format!("{} --overwrite --out run", fit("run/validation.csv")),
+                USAGE,
+                &["--out:", "validation.csv", "is read"],
+            ),
+            (
+                format!("{} --overwrite --out run", fit("run/member-1/validation.csv")),
+                USAGE,
+                &["--out:", "validation.csv", "is read"],
+            ),
+            (
+                format!("compare --data mine/compare.csv {target} --out mine"),
+                USAGE,
+                &["--out:", "compare.csv is read"],
+            ),
+            (
+                format!("tune --data mine/trials.csv {target} --out mine"),
+                USAGE,
+                &["--out:", "trials.csv is read"],
+            ),
+            (
+                format!("tune --data moons.csv {target} --out mine"),
+                USAGE,
+                &["--out:", "trials.csv is not of this command"],
+            ),
+            (
+                format!("check --data mine/check.html {target} --out mine"),
+                USAGE,
+                &["--out:", "check.html is read"],
+            ),
+            (
+                "explain run mine/explanation.html --out mine".into(),
+                USAGE,
+                &["--out:", "explanation.html is read"],
+            ),
+            (
+                "evaluate run mine/report.html --report mine".into(),
+                USAGE,
+                &["--report:", "report.html is read"],
+            ),
+            (
+                "predict run moons.csv --conformal 0.8 --conformal-recent recent.csv --output recent.csv".into(),
+                USAGE,
+                &["--output:", "recent.csv"],
+            ),
+        ],
+    );
+    for file in of_rows {
+        let expected = if file == "recent.csv" { &recent } else { &rows };
+        assert_eq!(place.read(file), *expected, "{file}");
+    }
+}
+
+#[test]
 fn what_one_draw_cannot_say() {
     let place = Workplace::with_moons();
     place.output(&format!(

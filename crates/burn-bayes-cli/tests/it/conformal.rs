@@ -198,7 +198,7 @@ fn every_group_is_covered_at_the_level() {
     for (command, words) in [
         (
             format!("predict run moved.csv {by} ward"),
-            ["row 2", "`north`", "merge the group"],
+            ["moved.csv, line 3: ", "`north`", "--bad-rows mark"],
         ),
         (
             format!("predict run new.csv {by} x"),
@@ -231,6 +231,23 @@ fn every_group_is_covered_at_the_level() {
             assert!(message.contains(word), "{word}: {message}");
         }
     }
+    // The other rows are predicted, if bad ones are marked.
+    let text = place.output(&format!("predict run moved.csv {by} ward --bad-rows mark"));
+    assert!(column(&text, "problem")[1].contains("`north`"), "{text}");
+    assert_eq!(column(&text, "problem")[0], "");
+    assert_eq!(
+        column(&text, "mean")
+            .iter()
+            .filter(|mean| mean.is_empty())
+            .count(),
+        1
+    );
+    assert_eq!(column(&text, "lower")[1], "");
+    // In an object, the guarantee has its name.
+    place.write("named.csv", "x,ward,guarantee\n0.5,east,1\n");
+    place.output("predict run named.csv --keep guarantee");
+    let (code, message) = place.failure("predict run named.csv --conformal 0.9 --keep guarantee");
+    assert!(code == 2 && message.contains("`guarantee`"), "{message}");
     // A copied column must not hide one of the predictions; that is found before the fit.
     place.write("std.csv", &wards(100, 1).replacen("dose", "std", 1));
     place.fails(
@@ -531,6 +548,18 @@ fn a_level_follows_a_drift() {
         2,
         &["--conformal"],
     );
+    // Rows of the fit, in any order, say nothing about a drift.
+    let rows = place.read("known.csv");
+    let (head, rows) = rows.split_once('\n').unwrap();
+    let reversed: Vec<&str> = rows.lines().rev().collect();
+    place.write(
+        "again.csv",
+        &format!("{head}\n{}\n", reversed[..50].join("\n")),
+    );
+    for file in ["known.csv", "again.csv"] {
+        let predict = format!("predict run new.csv --conformal 0.9 --conformal-recent {file}");
+        place.fails(&predict, 2, &["those of the fit"]);
+    }
     // Of errors that grow like this, no interval is wide enough.
     let row = |row: usize| format!("{row},0,{}\n", 2f64.powi(row as i32 - 400));
     let rows: String = (400..460).map(row).collect();

@@ -116,6 +116,7 @@ fn lines_of_json_are_answered_in_order() {
         {\"x\": null, \"y\": \"1\", \"id\": \"b\", \"kind\": \"lower\"}\n\
         {\"x\": 1, \"yy\": 2}\n\
         {\"x\": {\"y\": 2}}\n\
+        {\"x\": 1, \"y\": 1, \"x\": 2}\n\
         {\"y\": -4e-1, \"x\": 4e1, \"id\": \"c\"}";
     for run in ["run", "ensemble"] {
         let options = "--keep id --score least_confidence --abstain-above 0.3 --draws 7";
@@ -124,7 +125,7 @@ fn lines_of_json_are_answered_in_order() {
             &format!("predict {run} --json-lines {options}"),
             lines,
         );
-        assert_eq!(found.len(), 7);
+        assert_eq!(found.len(), 8);
         for (answer, expected) in [
             (1, "row 2: EOF while parsing"),
             (2, "row 3: invalid"),
@@ -134,12 +135,14 @@ fn lines_of_json_are_answered_in_order() {
                 "row 5: `yy` is not a column of the fit; did you mean `y`",
             ),
             (5, "row 6, column `x`: found a list or an object"),
+            (6, "row 7: the key `x` comes twice"),
         ] {
             let problem = problem(&found[answer]);
             assert!(problem.contains(expected), "{problem}");
+            assert_eq!(found[answer]["row"], answer + 1);
         }
         let of_file = objects(&place.output(&format!("predict {run} new.csv --json {options}")));
-        for (answer, row) in [0, 3, 6].into_iter().zip(of_file) {
+        for (answer, row) in [0, 3, 7].into_iter().zip(of_file) {
             let mut found = found[answer].clone();
             assert_eq!(found["row"], answer + 1);
             found["row"] = row["row"].clone();
@@ -374,7 +377,11 @@ fn pairs_of_classes_may_have_costs() {
         ("run", "", ["high", "low", "middle"]),
         ("ordered", ordinal, ["low", "middle", "high"]),
     ] {
-        place.output(&format!("{GRADES} {options} --out {run}"));
+        let fit = place
+            .burn_bayes(&format!("{GRADES} {options} --out {run}"))
+            .output();
+        let told = String::from_utf8(fit.unwrap().stderr).unwrap();
+        assert!(!told.contains("`--class-order`"), "{told}");
         for (costs, abstain) in [
             ("high:low=20,low:high=5,other=2", f64::INFINITY),
             ("other=2,low:high=5,high:low=20,abstain=0.7", 0.7),
@@ -604,6 +611,18 @@ fn columns_that_are_far_from_the_training_rows_may_be_marked() {
     let found = objects(&String::from_utf8(output.stdout).unwrap());
     let far = |row: usize| found[row]["far"].as_array().unwrap().len();
     assert_eq!([far(0), far(1), far(2)], [0, 1, 1]);
+    // As is a column without a value, where every training row has one.
+    place.write("missing.csv", "x,y\n,0\n0,0\n");
+    let text = place.output("predict run missing.csv --mark-far");
+    assert_eq!(column(&text, "far"), ["x", ""]);
+    for command in ["predict run missing.csv", "predict run --row y=0"] {
+        let output = place.burn_bayes(command).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            told.contains("column `x`: no value, and no training row lacks one"),
+            "{told}"
+        );
+    }
     // One warning for each column.
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(

@@ -72,6 +72,28 @@ fn a_linear_fit_has_linear_effects() {
 }
 
 #[test]
+fn few_rows_do_not_say_how_important_columns_are() {
+    let place = rows();
+    place.output(&format!(
+        "{FIT} --ignore big --target y --method exact --target-scale linear --out run"
+    ));
+    let text = place.read("rows.csv");
+    let few: Vec<&str> = text.lines().take(2).collect();
+    place.write("few.csv", &format!("{}\n", few.join("\n")));
+    let output = place
+        .burn_bayes("explain run few.csv --out page")
+        .output()
+        .unwrap();
+    let [shown, told] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(shown.contains('–') && !shown.contains(" – "), "{shown}");
+    assert!(told.contains("note: too few rows"), "{told}");
+    let found = place.output("explain run few.csv --out page --json");
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert!(found["importance"][0]["lower"].is_null(), "{found}");
+}
+
+#[test]
 fn classes_and_several_targets_have_effects_each() {
     let place = rows();
     place.output(&format!(

@@ -260,6 +260,7 @@ fn a_fit_is_judged_beside_plain_models() {
         assert_eq!(outcome[part], scores[part], "{part}");
     }
     assert_eq!(place.scores("run"), *scores);
+    let verdict_of_run = &outcome["verdict"];
     let baselines = scores["baselines"].as_array().unwrap();
     let models: Vec<_> = baselines
         .iter()
@@ -294,6 +295,23 @@ fn a_fit_is_judged_beside_plain_models() {
         assert!(text.contains(&reason), "{text}");
     }
     assert!(text.contains("do not use: on the held-out rows"), "{text}");
+    // Its code is 0, and whoever uses it is warned.
+    for command in [
+        "predict short moons.csv",
+        "explain short moons.csv --out page",
+    ] {
+        let output = place.burn_bayes(command).output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.success() && errors.contains("is `do not use`"),
+            "{errors}"
+        );
+    }
+    let output = place.burn_bayes("predict run moons.csv").output().unwrap();
+    let is_told = String::from_utf8(output.stderr)
+        .unwrap()
+        .contains("is `do not use`");
+    assert_eq!(is_told, verdict_of_run == "do-not-use");
     // A linear model is its own baseline, and without held-out rows there is none.
     let linear = MOONS.replace("--model mlp:20", "--model linear");
     let outcome = place.json(&format!("{linear} --out linear"));
@@ -525,6 +543,12 @@ fn a_run_is_replaced_where_that_is_asked_for() {
     place.output(&format!("{quick} --members 2 --refit --out run"));
     place.write("run/member-2/mine.txt", "");
     place.write("run/notes.txt", "");
+    place.write("run/plots/mine.svg", "<svg/>");
+    place.write("run/plots/mine.txt", "");
+    let plots = std::fs::read_dir(place.path("run/plots")).unwrap();
+    let charts = plots.map(|file| file.unwrap().path());
+    let chart = charts.filter(|file| !file.ends_with("mine.svg") && !file.ends_with("mine.txt"));
+    std::fs::copy(chart.min().unwrap(), place.path("run/plots/earlier.svg")).unwrap();
     // Bad settings are known before anything is removed.
     let (code, _) = place.failure(&format!("{quick} --draws 0 --overwrite --out run"));
     assert!(code == 2 && place.path("run/member-1/model.toml").exists());
@@ -545,6 +569,8 @@ fn a_run_is_replaced_where_that_is_asked_for() {
             && kept.len() == 2
     );
     assert!(place.path("run/member-2/mine.txt").exists());
+    let plot = |name: &str| place.path(format!("run/plots/{name}")).exists();
+    assert!(plot("mine.svg") && plot("mine.txt") && !plot("earlier.svg"));
     // Settings that belong to no run are not removed.
     place.write("other.toml", "");
     std::fs::create_dir(place.path("mine")).unwrap();
@@ -730,6 +756,20 @@ fn chains_of_a_finished_fit_go_on() {
         2,
         &["`--budget` and `--until-rhat`"],
     );
+    // Other rows leave the finished run as it is.
+    let rows = place.read("gap.csv");
+    let files = || {
+        ["model.toml", "validation.csv", "scores.json"]
+            .map(|file| place.read(&format!("run/{file}")))
+    };
+    let before = files();
+    place.write(
+        "gap.csv",
+        &rows.replacen("1000", "1001", 1).replacen("99", "98", 3),
+    );
+    place.fails("fit --resume --out run --budget 1", 3, &["the rows differ"]);
+    assert_eq!(before, files());
+    place.write("gap.csv", &rows);
     let longer = place.json("fit --resume --out run --until-rhat 1.03 --budget 1");
     let agreement = &longer["agreement"];
     assert!(agreement["r_hat"].as_f64().unwrap() <= 1.03, "{longer}");

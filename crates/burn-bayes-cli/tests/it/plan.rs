@@ -66,6 +66,11 @@ fn generated_sets_are_listed() {
     let sets = listed["sets"].as_array().unwrap();
     let patients = sets.iter().find(|set| set["name"] == "patients").unwrap();
     assert_eq!(patients["target"], "ill");
+    place.fails(
+        "data generate gap --rows 100000000000",
+        2,
+        &["at most 10000000"],
+    );
     place.fails("data generate nosuchset", 2, &["nosuchset"]);
 }
 

@@ -2,6 +2,7 @@
 
     python_reader.py agree PROGRAM RUN ROWS    for the rows of a file
     python_reader.py refuse RUN                the errors of damaged files and unusable rows
+    python_reader.py cells RUN ROWS            cells of Python's types, and the warnings of far ones
 """
 
 import csv
@@ -9,6 +10,7 @@ import io
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -175,5 +177,39 @@ def refuse(folder):
     assert not np.isnan(run.predict([{**row, "town": "Paris"}])["mean"]).any()
 
 
+def cells(folder, path):
+    run = reader.load(folder)
+    with open(path, newline="", encoding="utf-8") as file:
+        _, *lines = csv.reader(file)
+    inputs = run.preparation.inputs(path)
+    assert len(inputs) == len(lines)
+    of_types = [(float, int, bool), (int, float, np.bool_), (np.float32, np.int64, bool)]
+    for number, code, truth in of_types:
+        rows = [
+            {
+                "column_0": number(line[0]),
+                "wet": truth(line[1] == "true"),
+                "code": code(float(line[2])),
+                "open": truth(line[3] == "True"),
+            }
+            for line in lines
+        ]
+        assert np.array_equal(run.preparation.inputs(rows), inputs), (number, code, truth)
+    row = rows[0]
+    for change, parts in (
+        ({}, ()),
+        ({"wet": None}, ("row 1, column `wet`: no value, and no training row lacks one",)),
+        ({"code": 9, "column_0": 1000}, ("column `column_0`: 1000.0 is far outside", "`9` is in no training row")),
+    ):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            run.predict([{**row, **change}])
+        assert len(told) == len(parts), told
+        assert all(part in str(warning.message) for part, warning in zip(parts, told)), told
+    text = Path(path).read_text(encoding="utf-8")
+    Path("long.csv").write_text(text.replace("true", "t" * 200_000, 1), encoding="utf-8")
+    assert len(run.preparation.inputs("long.csv")) == len(lines)
+
+
 if __name__ == "__main__":
-    {"agree": agree, "refuse": refuse}[sys.argv[1]](*sys.argv[2:])
+    {"agree": agree, "refuse": refuse, "cells": cells}[sys.argv[1]](*sys.argv[2:])

@@ -11,9 +11,10 @@ mod needs_python {
 
     use crate::workplace::Workplace;
 
-    /// Flats with dates, amounts of money, missing cells and categories, and targets of every kind.
+    /// Flats with dates, times of day, amounts of money, missing cells and categories, and targets of every kind.
     fn flats(rows: usize, seed: u64, towns: &[&str]) -> String {
-        let mut text = String::from("day,town,area,extra,price,rent,visits,sold,grade,wet\n");
+        let mut text =
+            String::from("day,opened,town,area,extra,price,rent,visits,sold,grade,wet\n");
         let columns = [0, 1, 2, 3, 4].map(|column| uniforms(rows, seed + column));
         for row in 0..rows {
             let [u, v, w, x, y] = columns.each_ref().map(|column| column[row]);
@@ -21,6 +22,15 @@ mod needs_python {
             let town = match row % 9 {
                 4 => "",
                 _ => towns[row * 7 % towns.len()],
+            };
+            let opened = match row % 7 {
+                3 => String::new(),
+                _ => format!(
+                    "{}:{:02} {}m",
+                    1 + row % 12,
+                    row * 13 % 60,
+                    ["a", "p"][row % 2]
+                ),
             };
             let area = 1000.0 + 3000.0 * u;
             let extra = match row % 6 {
@@ -35,7 +45,7 @@ mod needs_python {
             let wet = usize::from(v + w > 1.0);
             writeln!(
                 text,
-                "{day}.{month}.{} {}:30,{town},\"${},{:03}.50\",{extra},{price:.2},{rent:.3},{visits},{sold},{grade},{wet}",
+                "{day}.{month}.{} {}:30,{opened},{town},\"${},{:03}.50\",{extra},{price:.2},{rent:.3},{visits},{sold},{grade},{wet}",
                 2022 + row % 2,
                 row % 24,
                 area as usize / 1000,
@@ -202,6 +212,29 @@ mod needs_python {
             "fit --data known.csv --target price --task regression --model linear --method exact --out run",
         );
         run_python(&place, SCRIPT.as_ref(), &["refuse", "run"]);
+    }
+
+    #[test]
+    fn cells_of_every_type_are_those_of_a_file() {
+        let place = Workplace::new();
+        // The first column has no name.
+        let mut text = String::from(",wet,code,open,y\n");
+        for row in 0..80 {
+            let (wet, open) = (["true", "false"][row % 2], ["True", "False"][row / 2 % 2]);
+            let (number, code) = (row * 37 % 41, 1 + row % 3);
+            let y = number + 9 * code + 5 * (row % 2) + row % 7;
+            writeln!(text, "{number},{wet},{code}.0,{open},{y}.5").unwrap();
+        }
+        place.write("known.csv", &text);
+        place.output(
+            "fit --data known.csv --target y --task regression --target-scale linear --model linear --method exact \
+             --categories code --out run",
+        );
+        run_python(&place, SCRIPT.as_ref(), &["cells", "run", "known.csv"]);
+        let rows = "{\"column_0\": 0, \"wet\": true, \"code\": 1, \"open\": true}\n";
+        let mut command = place.burn_bayes("predict run --json-lines");
+        let output = command.write_stdin(rows).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     }
 
     #[test]

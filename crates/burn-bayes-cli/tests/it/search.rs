@@ -442,6 +442,18 @@ fn fits_of_a_comparison_give_intervals_of_new_rows() {
     assert_eq!(place.read("two/intervals.csv"), text);
     place.output(&format!("{compare} --resume --out two"));
     assert_eq!(place.read("two/intervals.csv"), text);
+    // Rows far from those of the data are named.
+    place.write("far.csv", "x\n0.5\n500\n");
+    let far = compare.replace("new.csv", "far.csv");
+    let output = place
+        .burn_bayes(&format!("{far} --repeats 1 --out far"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains("far.csv, line 3, column `x`: 500 is far"),
+        "{told}"
+    );
     // Without targets there is no coverage; a comparison without new rows has no intervals.
     let unknown: Vec<String> = numbers(&place.read("new.csv"), "x")
         .iter()

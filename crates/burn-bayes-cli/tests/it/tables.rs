@@ -117,8 +117,17 @@ fn held_out_rows_come_from_a_file_of_their_own() {
     assert_eq!(days.len(), 18);
     assert_eq!(days[0], "2024-04-17");
     place.output("predict run shops.csv --conformal 0.9");
+    let reversed: Vec<&str> = rows[..100].iter().rev().copied().collect();
+    place.write(
+        "reversed.csv",
+        &format!("{head}\n{}\n", reversed.join("\n")),
+    );
     for (options, part) in [
         ("--validation-file no.csv", "no.csv"),
+        (
+            "--validation-file reversed.csv",
+            "has the rows of the training file",
+        ),
         (
             "--validation-file earlier.csv",
             "has the rows of the training file",

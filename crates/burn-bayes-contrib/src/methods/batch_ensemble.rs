@@ -5,7 +5,7 @@
 //! * W_m = W ∘ r_m s_mᵀ, with r_m of length a and s_m of length b, broadcast over further axes,
 //!
 //! and its own vectors (biases, scales of normalisations). The loss is the mean over the M members of their mean
-//! negative log-likelihood and α/2λ ‖θ_m‖², the penalty of the prior on all weights θ_m of a member. With the gradient
+//! negative log-likelihood and α/2N ‖θ_m‖², the penalty of the prior on all weights θ_m of a member. With the gradient
 //! G_m of both at member m, its gradients are
 //!
 //! * ∂W = 1/M Σ_m G_m ∘ r_m s_mᵀ, ∂r_m = 1/M (G_m ∘ W) s_m, ∂s_m = 1/M (G_m ∘ W)ᵀ r_m.
@@ -26,7 +26,7 @@
 //! | W | `shared` |
 //! | r_m, s_m and the vectors | row m of `own` |
 //! | M | `members` |
-//! | N, λ | `train_len`, `ess` |
+//! | N | `train_len` |
 //! | α | `prior` |
 
 mod pieces;
@@ -86,7 +86,7 @@ pub struct BatchEnsembleConfig {
 impl MethodConfig for BatchEnsembleConfig {
     type Algorithm = BatchEnsemble;
 
-    const USES: &'static [&'static str] = &["ess", "prior"];
+    const USES: &'static [&'static str] = &["prior"];
 
     fn learning_rates(&self) -> LearningRates {
         // A step moves the shared matrices and both of a member's vectors.
@@ -112,7 +112,7 @@ impl MethodConfig for BatchEnsembleConfig {
 
     fn build<M: Module>(config: &BayesianConfig<Self>, model: &M) -> Result<BatchEnsemble> {
         let method = &config.method;
-        let setup = Setup::of(config, model)?.with_ess(config.ess);
+        let setup = Setup::of(config, model)?;
         let weights = setup.layout.flatten(model)?;
         let prior = config.prior().resolve(&setup.layout)?;
         let pieces = pieces(&setup.layout);
@@ -303,7 +303,7 @@ impl FromGradients for BatchEnsemble {
         } = self.settings.as_ref();
         let share = 1.0 / config.members as f64;
         let precisions = prior.expanded(&self.own.val().device().inner());
-        let penalty = precisions.div_scalar(setup.ess);
+        let penalty = precisions.div_scalar(setup.train_len as f64);
         let mut of_shared: Option<Tensor<1>> = None;
         let mut of_own = Vec::with_capacity(gradients.len());
         let draws = proposal.draws.into_iter().zip(joined(gradients));
@@ -390,7 +390,7 @@ mod tests {
 
     /// The mean over members of the linear losses and the penalty of the prior.
     fn loss(ensemble: &BatchEnsemble) -> f64 {
-        let penalty = 0.5 * PRECISION / ensemble.setup().ess;
+        let penalty = 0.5 * PRECISION / ensemble.setup().train_len as f64;
         let members = ensemble.all_weights().zip(0..);
         let losses = members.map(|(weights, member)| {
             let direction = values(&direction(member, weights.dims()[0]));

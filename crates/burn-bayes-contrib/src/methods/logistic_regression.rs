@@ -34,10 +34,13 @@ const MOST_STEPS: usize = 2000;
 /// The change at which the iteration has converged: of the weights, relative to the largest or in deviations, and of the
 /// precision, relative to its diagonal.
 const CHANGE: f64 = 1e-9;
-/// Nodes of the trapezoidal rule on either side, and their distance in deviations. For a Gaussian, the rule gains digits
-/// as fast as its tails fall.
-const REACH: i32 = 32;
+/// How far the trapezoidal rule goes on either side, and the distance of its nodes, in deviations. For a Gaussian, the rule gains
+/// digits as fast as its tails fall.
+const REACH: f64 = 8.0;
 const SPACING: f64 = 0.25;
+/// The largest distance of nodes in units of the margin, in which the functions bend, and of a margin for which there are enough.
+const MARGIN_SPACING: f64 = 0.75;
+const MOST_NODES: f64 = 4000.0;
 
 /// The Gaussian posterior of a logistic regression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +124,7 @@ impl<'a> LogisticRegression<'a> {
     ///
     /// # Errors
     ///
-    /// If the iteration does not converge.
+    /// If the iteration does not converge, or a margin is so wide that its expectations are not known.
     pub fn posterior(&self, kind: LogisticPosterior) -> Result<DenseGaussian> {
         let width = self.width;
         let mut von = Iterate::first(width);
@@ -157,6 +160,7 @@ impl<'a> LogisticRegression<'a> {
             }
             let next = self.stepped(&von, &gradient, &curvature, rate)?;
             if is_settled(&von, &next) {
+                self.narrow_margins(&gaussian)?;
                 return Ok(gaussian);
             }
             von = next;
@@ -197,12 +201,12 @@ impl<'a> LogisticRegression<'a> {
     ///
     /// # Errors
     ///
-    /// If the Gaussian has another number of weights.
+    /// If the Gaussian has another number of weights, or is too wide.
     pub fn negative_bound(&self, gaussian: &DenseGaussian) -> Result<f64> {
         self.expect_width(gaussian)?;
         let variances = vec![self.prior_precision.recip(); self.width];
         let prior = DenseGaussian::from_variances(vec![0.0; self.width], &variances)?;
-        let margins = self.margins(gaussian);
+        let margins = self.narrow_margins(gaussian)?.into_iter();
         let losses = margins.map(|margin| margin.expectation(|z| softplus(-z)));
         Ok(losses.sum::<f64>() + gaussian.kl_divergence(&prior)?)
     }
@@ -211,12 +215,29 @@ impl<'a> LogisticRegression<'a> {
     ///
     /// # Errors
     ///
-    /// If the Gaussian has another number of weights.
+    /// If the Gaussian has another number of weights, or is too wide.
     pub fn nll(&self, gaussian: &DenseGaussian) -> Result<f64> {
         self.expect_width(gaussian)?;
-        let margins = self.margins(gaussian);
+        let margins = self.narrow_margins(gaussian)?.into_iter();
         let losses = margins.map(|margin| -margin.expectation(sigmoid).ln());
         Ok(losses.sum::<f64>() / self.classes.len() as f64)
+    }
+
+    /// The margins of all rows.
+    ///
+    /// # Errors
+    ///
+    /// If one is too wide for expectations.
+    fn narrow_margins(&self, gaussian: &DenseGaussian) -> Result<Vec<Margin>> {
+        let margins: Vec<_> = self.margins(gaussian).collect();
+        match margins.iter().position(|margin| margin.is_wide()) {
+            None => Ok(margins),
+            Some(row) => Err(Error::numerical(format!(
+                "the margin of row {row} (from 0) has the deviation {:.0}, too much for its expectations; standardise the \
+                 inputs, or give the prior a larger precision",
+                margins[row].deviation
+            ))),
+        }
     }
 
     fn expect_width(&self, gaussian: &DenseGaussian) -> Result<()> {
@@ -307,12 +328,25 @@ struct Margin {
 impl Margin {
     /// E f(z).
     fn expectation(self, of: impl Fn(f64) -> f64) -> f64 {
-        let normaliser = SPACING / std::f64::consts::TAU.sqrt();
-        let terms = (-REACH..=REACH).map(|node| {
-            let z = SPACING * f64::from(node);
+        let nodes = (REACH / self.spacing()).ceil().at_most(MOST_NODES);
+        let spacing = REACH / nodes;
+        let normaliser = spacing / std::f64::consts::TAU.sqrt();
+        let nodes = nodes as i32;
+        let terms = (-nodes..=nodes).map(|node| {
+            let z = spacing * f64::from(node);
             normaliser * (-0.5 * z * z).exp() * of(self.mean + self.deviation * z)
         });
         terms.sum()
+    }
+
+    /// The distance of nodes that determine an expectation, in deviations.
+    fn spacing(self) -> f64 {
+        SPACING.at_most(MARGIN_SPACING / self.deviation)
+    }
+
+    /// Whether it is too wide for the rule.
+    fn is_wide(self) -> bool {
+        REACH / self.spacing() > MOST_NODES
     }
 }
 
@@ -329,6 +363,40 @@ mod tests {
     use burn_bayes::Noise;
 
     use super::*;
+
+    #[test]
+    fn expectations_of_wide_margins_are_those_of_many_nodes() {
+        for deviation in [0.3, 3.0, 10.0, 40.0, 300.0] {
+            for mean in [0.0, 2.0, -1.5 * deviation] {
+                let margin = Margin { mean, deviation };
+                let exact = |of: &dyn Fn(f64) -> f64| {
+                    let spacing = 1e-3 / deviation.at_least(1.0);
+                    let nodes = (9.0 / spacing) as i32;
+                    let terms = (-nodes..=nodes).map(|node| {
+                        let z = spacing * f64::from(node);
+                        (-0.5 * z * z).exp() * of(mean + deviation * z)
+                    });
+                    spacing * terms.sum::<f64>() / std::f64::consts::TAU.sqrt()
+                };
+                let bend = |z: f64| sigmoid(z) * sigmoid(-z);
+                for of in [&bend as &dyn Fn(f64) -> f64, &sigmoid, &softplus] {
+                    let (found, exact) = (margin.expectation(of), exact(of));
+                    assert!(
+                        (found / exact - 1.0).abs() < 1e-8,
+                        "{deviation} {mean}: {found}, {exact}"
+                    );
+                }
+            }
+        }
+        let wide = DenseGaussian::from_variances(vec![0.0; 2], &[1e8; 2]).unwrap();
+        let rows = rows();
+        assert!(
+            rows.nll(&wide)
+                .unwrap_err()
+                .to_string()
+                .contains("the deviation")
+        );
+    }
 
     const INPUTS: [f64; 10] = [1.0, 0.5, 1.0, -1.0, 1.0, 2.0, 1.0, -0.2, 1.0, 0.9];
     const CLASSES: [bool; 5] = [true, false, true, false, false];

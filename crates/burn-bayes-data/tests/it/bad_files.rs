@@ -131,7 +131,7 @@ fn every_bad_file_has_its_message() {
             "nothing but the target",
             "y\n1\n2\n",
             &regression,
-            "setting `ignore`: found every column but the target, expected at least one feature left",
+            "data.csv: found no column that is a feature, expected at least one",
         ),
     ];
     for (case, text, config, expected) in cases {

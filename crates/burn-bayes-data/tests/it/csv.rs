@@ -255,9 +255,14 @@ fn decimal_commas_are_read_or_named() {
     // The column would become categories, or numbers with a few exceptions.
     let categories = "x;y\n1;2\n1,5;2\n2,5;2\n3,5;2\n";
     let numbers = "x;y\n1;2\n1,5;2\n2;2\n";
+    let stars: String = (0..200)
+        .map(|row| format!("{};2\n", ["1", "1,5", "2", "2,5", "3"][row % 5]))
+        .collect();
+    let stars = format!("x;y\n{stars}");
     for text in [
         categories,
         numbers,
+        &stars,
         "1;2\n1,5;2\n2,5;2\n",
         "1,5;2,5;1,5\n3,5;4,5;1,5\n",
     ] {
@@ -513,6 +518,17 @@ fn categories_that_look_like_numbers_or_dates_are_doubted() {
             "such as `3`",
         ),
         (&dates, "200 of the first 200 cells look like dates"),
+        (
+            &|row| match row {
+                150 => "two".into(),
+                _ => (1 + row % 6).to_string(),
+            },
+            "199 of the first 200 cells look like numbers, such as `1`",
+        ),
+        (
+            &|row| ["1", "2", "3", "unknown"][row % 4].into(),
+            "cells such as `unknown` make it",
+        ),
     ] {
         let found = doubts(cell, CsvOptions::default());
         assert!(found.len() == 1 && found[0].contains(what), "{found:?}");

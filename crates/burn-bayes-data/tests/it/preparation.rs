@@ -641,6 +641,28 @@ fn dates_and_categories_far_from_the_training_rows_are_named() {
 }
 
 #[test]
+fn a_missing_value_is_far_where_no_training_row_lacks_one() {
+    let text = "x,town,day,gap,price\n1,Oslo,2024-01-01,,1\n2,Rome,2024-01-21,5,2\n3,Oslo,2024-01-05,7,3\n";
+    let options = CsvOptions::default();
+    let table = read(text, options.clone()).unwrap();
+    let config = config().with_missing(MissingPolicy::Impute);
+    let preprocessor = Preprocessor::fit(&config, &table, 0..3).unwrap();
+    let path = tempfile::tempdir().unwrap().keep().join("preparation.toml");
+    preprocessor.save(&path).unwrap();
+    let preprocessor = Preprocessor::load(&path).unwrap();
+    let text = "x,town,day,gap\n1,Oslo,2024-01-01,6\n,,,\n";
+    let new = read(text, preprocessor.csv_options(options)).unwrap();
+    let far = preprocessor.far_values(&new, 0..2).unwrap();
+    let columns: Vec<&str> = far.iter().map(|far| far.column.as_str()).collect();
+    assert_eq!(columns, ["x", "town", "day"]);
+    let message = far[0].to_string();
+    assert!(
+        message.contains("line 3, column `x`: no value, and no training row lacks one"),
+        "{message}"
+    );
+}
+
+#[test]
 fn a_date_is_a_time_and_its_places_in_the_year_the_week_and_the_day() {
     let fitted = |texts: &[&str]| {
         let rows = texts.iter().enumerate();
@@ -687,6 +709,25 @@ fn a_date_is_a_time_and_its_places_in_the_year_the_week_and_the_day() {
     let path = tempfile::tempdir().unwrap().keep().join("preparation.toml");
     preprocessor.save(&path).unwrap();
     assert_eq!(Preprocessor::load(&path).unwrap(), preprocessor);
+
+    let (preprocessor, table) = fitted(&["6:00", "10:30 PM", "12:00:00"]);
+    assert_eq!(
+        preprocessor.feature_names(),
+        ["day", "day: sine of the time", "day: cosine of the time"]
+    );
+    let values = preprocessor.features(&table, 0..3).unwrap();
+    assert!(values.row(0)[0] < values.row(2)[0] && values.row(2)[0] < values.row(1)[0]);
+    assert!((values.row(0)[1] - 1.0).abs() < 1e-12 && (values.row(2)[2] + 1.0).abs() < 1e-12);
+    let new = "day\n1:00\n";
+    let new = read(new, preprocessor.csv_options(CsvOptions::default())).unwrap();
+    let far = preprocessor.far_values(&new, 0..1).unwrap();
+    assert!(
+        far[0]
+            .to_string()
+            .contains("01:00:00 is far outside of the 06:00:00 to 22:30:00"),
+        "{}",
+        far[0]
+    );
 }
 
 #[test]

@@ -23,6 +23,8 @@ const MOST_DISPERSED: f64 = 1e9;
 const MOST_COUNTED: f64 = 1e18;
 /// Up to this rate, e^{−λ} does not underflow, and sums from 0 are short.
 const SUMMED: f64 = 500.0;
+/// The terms after which a sum would take longer than a bisection.
+const MOST_TERMS: f64 = 5000.0;
 
 /// Mixtures of Poisson or negative binomial distributions, one per row, with one component per draw.
 ///
@@ -306,14 +308,16 @@ fn quantile(components: &[Component], probability: f64) -> f64 {
     let rates = components.iter().map(|component| component.rate);
     let largest = rates.fold(0.0, f64::at_least);
     // 1 − F is a difference near 1, which the recursion rounds: its sum may end below the probability.
-    match largest <= SUMMED && probability <= 1.0 - 1e-9 {
-        true => summed_quantile(components, probability),
-        false => bisected_quantile(components, largest, probability),
-    }
+    let summed = (largest <= SUMMED && probability <= 1.0 - 1e-9)
+        .then(|| summed_quantile(components, probability));
+    summed
+        .flatten()
+        .unwrap_or_else(|| bisected_quantile(components, largest, probability))
 }
 
-/// The smallest k with F(k) ≥ p, from the sum of P(Y_s = 0), P(Y_s = 1), … over draws.
-fn summed_quantile(components: &[Component], probability: f64) -> f64 {
+/// The smallest k with F(k) ≥ p, from the sum of P(Y_s = 0), P(Y_s = 1), … over draws; `None` if that takes too many terms, as
+/// with large dispersions.
+fn summed_quantile(components: &[Component], probability: f64) -> Option<f64> {
     let wanted = probability * components.len() as f64;
     let first = components
         .iter()
@@ -321,6 +325,9 @@ fn summed_quantile(components: &[Component], probability: f64) -> f64 {
     let mut terms: Vec<f64> = first.collect();
     let (mut count, mut sum) = (0.0, terms.iter().sum::<f64>());
     while sum < wanted {
+        if count > MOST_TERMS {
+            return None;
+        }
         for (term, component) in terms.iter_mut().zip(components) {
             let Component { rate, dispersion } = component;
             let spread = (1.0 + count * dispersion) / (1.0 + dispersion * rate);
@@ -329,7 +336,7 @@ fn summed_quantile(components: &[Component], probability: f64) -> f64 {
         }
         count += 1.0;
     }
-    count
+    Some(count)
 }
 
 /// The same by bisection.
@@ -368,10 +375,23 @@ mod tests {
                     while cumulative(&rates, expected) < probability {
                         expected += 1.0;
                     }
-                    assert_eq!(summed_quantile(&rates, probability), expected);
+                    assert_eq!(summed_quantile(&rates, probability), Some(expected));
                     assert_eq!(bisected_quantile(&rates, scale, probability), expected);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn large_dispersions_do_not_take_long() {
+        let component = Component {
+            rate: 5.0,
+            dispersion: 1e7,
+        };
+        for probability in [0.5, 0.99, 1.0 - 1e-6] {
+            let count = quantile(&[component], probability);
+            assert!(cumulative(&[component], count) >= probability);
+            assert!(count == 0.0 || cumulative(&[component], count - 1.0) < probability);
         }
     }
 

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamGroup, ParamId};
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 
 use super::{Layout, LayoutEntry};
+use crate::error::{Error, Result};
 use crate::module_path::ModulePath;
 
 #[derive(Clone, Copy)]
@@ -17,23 +18,35 @@ pub(super) enum Written {
 }
 
 /// The trainable float parameters that `group` selects; a tied one by any of its paths.
-pub(super) fn collect<M: Module>(module: &M, group: &ParamGroup) -> Vec<LayoutEntry> {
+///
+/// # Errors
+///
+/// If one has no elements, or numbers of another type than f32.
+pub(super) fn collect<M: Module>(module: &M, group: &ParamGroup) -> Result<Vec<LayoutEntry>> {
     let mut collector = Collector::default();
     module.visit(&mut collector);
     let mut offset = 0;
-    let is_selected = |(id, entry): &(ParamId, LayoutEntry)| {
-        paths(entry).any(|path| group.matches(id, Some(path)))
-    };
-    let selected = collector
-        .found
-        .into_iter()
-        .filter(is_selected)
-        .map(|(_, mut entry)| {
-            entry.offset = offset;
-            offset += entry.len();
-            entry
-        });
-    selected.collect()
+    let is_selected =
+        |found: &Found| paths(&found.entry).any(|path| group.matches(&found.id, Some(path)));
+    let selected = collector.found.into_iter().filter(is_selected);
+    let entries = selected.map(|Found { mut entry, dtype, .. }| {
+        let path = &entry.path;
+        if entry.len() == 0 {
+            return Err(Error::layout(format!(
+                "{path} has no elements; leave its layer out of the model, or the parameter out of the group"
+            )));
+        }
+        if let Some(dtype) = dtype.filter(|&dtype| dtype != DType::F32) {
+            return Err(Error::layout(format!(
+                "{path} has numbers of the type {dtype:?}; posteriors are over numbers of the type F32: cast the parameters of the \
+                 model to it, or leave this one out of the group"
+            )));
+        }
+        entry.offset = offset;
+        offset += entry.len();
+        Ok(entry)
+    });
+    entries.collect()
 }
 
 /// All paths of a parameter, the first of them first.
@@ -41,11 +54,18 @@ pub(super) fn paths(entry: &LayoutEntry) -> impl Iterator<Item = &String> {
     std::iter::once(&entry.path).chain(&entry.tied)
 }
 
-/// Every trainable float parameter, whatever its place will be.
+/// A trainable float parameter, whatever its place will be.
+struct Found {
+    id: ParamId,
+    entry: LayoutEntry,
+    /// `None` if it has no values yet.
+    dtype: Option<DType>,
+}
+
 #[derive(Default)]
 struct Collector {
     path: ModulePath,
-    found: Vec<(ParamId, LayoutEntry)>,
+    found: Vec<Found>,
     seen: HashMap<ParamId, usize>,
 }
 
@@ -58,20 +78,21 @@ impl ModuleVisitor for Collector {
         }
         let path = self.path.as_str().to_owned();
         if let Some(&index) = self.seen.get(&param.id) {
-            self.found[index].1.tied.push(path);
+            self.found[index].entry.tied.push(path);
             return;
         }
         let shape = param.lazy_shape().iter().copied().collect();
         self.seen.insert(param.id, self.found.len());
-        self.found.push((
-            param.id,
-            LayoutEntry {
+        self.found.push(Found {
+            id: param.id,
+            entry: LayoutEntry {
                 path,
                 shape,
                 offset: 0,
                 tied: Vec::new(),
             },
-        ));
+            dtype: param.is_initialized().then(|| param.base().dtype()),
+        });
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::rows::{Target, TrainingSet};
 use crate::scores::Verdict;
 use crate::settings::{FitSettings, Method};
-use crate::text::sentence;
+use crate::text::{decimals, sentence};
 use burn_bayes::eval::Bounded;
 
 /// Antithetic pairs of draws: as many as cost this many products of rows and weights, within bounds.
@@ -135,10 +135,8 @@ impl Diagnosis {
 
     /// A gain with its unit, for all weights and for one.
     fn shown(&self, gain: f64) -> String {
-        format!(
-            "{gain:.1} nats ({:.3} per weight)",
-            per_weight(gain, self.weights)
-        )
+        let of_weight = decimals(per_weight(gain, self.weights), 3);
+        format!("{} nats ({of_weight} per weight)", decimals(gain, 1))
     }
 
     /// The KL gap with its unit and the number of weights.
@@ -146,7 +144,9 @@ impl Diagnosis {
         let (gap, error, weights) = (self.kl_gap(), self.standard_error, self.weights);
         match error.is_finite() {
             true => format!(
-                "estimated KL gap to the best Gaussian of this family: {gap:.1} ± {error:.1} nats ({weights} weights)"
+                "estimated KL gap to the best Gaussian of this family: {} ± {} nats ({weights} weights)",
+                decimals(gap, 1),
+                decimals(error, 1)
             ),
             false => format!(
                 "estimated KL gap to the best Gaussian of this family: undetermined ({weights} weights), because \

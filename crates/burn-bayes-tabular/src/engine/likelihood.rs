@@ -182,7 +182,7 @@ fn check_name(name: LikelihoodName, settings: &FitSettings, target: &Target) -> 
 }
 
 /// A warning of the order of classes whose names are not numbers.
-pub(super) fn warning(settings: &FitSettings, target: &Target) -> Option<String> {
+pub(crate) fn warning_of_order(settings: &FitSettings, target: &Target) -> Option<String> {
     let Target::Classes(classes) = target else {
         return None;
     };
@@ -555,11 +555,11 @@ mod tests {
             assert!(message.contains("`likelihood`"), "{message}");
         }
         let ordinal = settings(LikelihoodName::Ordinal);
-        let names = warning(&ordinal, &classes(["high", "low"])).unwrap();
+        let names = warning_of_order(&ordinal, &classes(["high", "low"])).unwrap();
         assert!(names.contains("`high`, `low`") && names.contains("`--class-order`"));
-        assert_eq!(warning(&ordinal, &classes(["1", "2"])), None);
+        assert_eq!(warning_of_order(&ordinal, &classes(["1", "2"])), None);
         assert_eq!(
-            warning(&settings(LikelihoodName::Categorical), &classes(["a", "b"])),
+            warning_of_order(&settings(LikelihoodName::Categorical), &classes(["a", "b"])),
             None
         );
     }

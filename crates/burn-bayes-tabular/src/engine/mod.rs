@@ -39,7 +39,7 @@ pub use cost::{TimeEstimate, memory, time};
 pub use diagnosis::{Diagnosis, diagnose};
 pub use importance::{Importance, ImportanceRatios};
 pub(crate) use laplace::completed;
-pub(crate) use likelihood::{is_simple, likelihood_name, likelihoods};
+pub(crate) use likelihood::{is_simple, likelihood_name, likelihoods, warning_of_order};
 pub use method::rank;
 pub use motion::Motion;
 pub(crate) use prior_draw::prior_draw;
@@ -153,9 +153,6 @@ fn trained(
         observer.warn(&format!(
             "mostly determined by the prior: {weights} weights, {rows} rows; try a smaller `model`"
         ));
-    }
-    if let Some(warning) = likelihood::warning(settings, training_set.target()) {
-        observer.warn(&warning);
     }
     if linear::applies(training_set, settings) {
         let model = linear::fit(training_set, settings)?;

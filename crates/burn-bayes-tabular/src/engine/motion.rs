@@ -5,6 +5,7 @@ use burn_bayes::FactorPosterior;
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::text::decimals;
 
 /// A fluctuation above this is large: one posterior standard deviation.
 const LARGE_FLUCTUATION: f64 = 1.0;
@@ -28,15 +29,17 @@ impl Motion {
         let fluctuation = self.fluctuation.filter(|&value| value > LARGE_FLUCTUATION);
         let fluctuation = fluctuation.map(|value| {
             format!(
-                "The last iterate of the mean is {value:.1} posterior standard deviations from the average: the steps \
-                 are large, and a smaller `learning_rate` may fit better."
+                "The last iterate of the mean is {} posterior standard deviations from the average: the steps \
+                 are large, and a smaller `learning_rate` may fit better.",
+                decimals(value, 1)
             )
         });
         let drift = self.drift.filter(|&value| value > LARGE_DRIFT);
         let drift = drift.map(|value| {
             format!(
-                "The mean moved by {value:.1} posterior standard deviations in the last quarter of the epochs; more \
-                 `epochs` may fit better."
+                "The mean moved by {} posterior standard deviations in the last quarter of the epochs; more \
+                 `epochs` may fit better.",
+                decimals(value, 1)
             )
         });
         fluctuation.into_iter().chain(drift).collect()

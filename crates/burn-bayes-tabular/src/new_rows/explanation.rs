@@ -13,7 +13,7 @@ use crate::order::{by_cost, spread};
 use crate::predict::{Predictions, TargetPredictions};
 use crate::random::shuffled;
 use crate::report::{Effect, EffectPoint, Explanation, Importance};
-use crate::rows::{not_a_column, true_targets};
+use crate::rows::{Units, not_a_column, true_targets};
 use crate::run::Run;
 use crate::scores::{Summary, mean, row_costs};
 use crate::settings::refused;
@@ -33,6 +33,8 @@ const MOST_COLUMNS: usize = 6;
 const STANDARD_ERRORS: f64 = 1.96;
 /// The levels of the limits of effects: nine in ten draws of the weights are between them.
 const LIMITS: [f64; 2] = [0.05, 0.95];
+/// The note of an explanation without intervals.
+const TOO_FEW: &str = "too few rows to say how important columns are: at least five, or ten groups or times, have an interval";
 /// The random stream of the permutations.
 const STREAM: u64 = 0x7065_726d;
 
@@ -87,8 +89,9 @@ impl ExplanationRequest {
         let chosen = spread(rows.rows(), MOST_PERMUTED);
         let targets = true_targets(&rows.dataset, run.model.target()).select(&chosen);
         let base = explained.costs(&explained.features.select(&chosen)?, &targets)?;
-        let importance =
-            (0..names.len()).map(|column| explained.importance(column, &chosen, &base, &targets));
+        let units = rows.inputs.units.select(&chosen);
+        let importance = (0..names.len())
+            .map(|column| explained.importance(column, &chosen, &base, &targets, &units));
         let mut importance: Vec<(usize, Importance)> = importance
             .collect::<Result<Vec<_>>>()?
             .into_iter()
@@ -114,7 +117,8 @@ impl ExplanationRequest {
         Ok(Explanation {
             target: run.config.data.target_text()?,
             rows: chosen.len(),
-            nll: summary(&base)?.mean,
+            nll: Summary::of(&base).ok_or_else(no_rows)?.mean,
+            note: (!units.are_enough()).then(|| TOO_FEW.into()),
             importance: importance.into_iter().map(|(_, found)| found).collect(),
             effects,
             similar,
@@ -164,6 +168,7 @@ impl<'a> Explained<'a> {
         rows: &[usize],
         base: &[f64],
         targets: &Targets,
+        units: &Units,
     ) -> Result<Importance> {
         let noise = Noise::new(self.run.config.fit.seed)
             .fold(STREAM)
@@ -180,13 +185,15 @@ impl<'a> Explained<'a> {
             mean,
             standard_error,
             ..
-        } = summary(&increases)?;
-        let half = STANDARD_ERRORS * standard_error.unwrap_or(0.0);
+        } = Summary::of_rows(&increases, units).ok_or_else(no_rows)?;
+        let half = standard_error
+            .filter(|_| units.are_enough())
+            .map(|error| STANDARD_ERRORS * error);
         Ok(Importance {
             column: self.columns[column].name().into(),
             increase: mean,
-            lower: mean - half,
-            upper: mean + half,
+            lower: half.map(|half| mean - half),
+            upper: half.map(|half| mean + half),
         })
     }
 
@@ -320,8 +327,6 @@ fn of_target(
     })
 }
 
-/// The mean over rows, with its standard error.
-fn summary(values: &[f64]) -> Result<Summary> {
-    let none = || TabularError::Data("no row has a value to predict; give other rows".into());
-    Summary::of(values).ok_or_else(none)
+fn no_rows() -> TabularError {
+    TabularError::Data("no row has a value to predict; give other rows".into())
 }

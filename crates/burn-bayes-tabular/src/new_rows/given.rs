@@ -6,7 +6,6 @@ use std::fmt::Display;
 use burn_bayes_data::{ColumnKind, CsvOptions, CsvReader, DecimalMark, Header, Table};
 use serde_json::{Map, Value};
 
-use super::usable::NewRows;
 use super::{BadRowsName, RowPredictor};
 use crate::error::{Result, TabularError};
 use crate::files::io_error;
@@ -73,8 +72,7 @@ impl GivenRows<'_> {
         self.check_names(row).map_err(wrong)?;
         let table = self.table(row, &name)?;
         self.check_missing(&table).map_err(wrong)?;
-        let RowPredictor { run, .. } = self.predictor;
-        let rows = NewRows::of(run, &table, BadRowsName::Mark)?;
+        let rows = self.predictor.usable(&table, BadRowsName::Mark)?;
         if let Some(Some(problem)) = rows.problems.first() {
             return Err(TabularError::Data(without_line(problem)));
         }
@@ -87,6 +85,11 @@ impl GivenRows<'_> {
                 .map(|far| (far.column.clone(), without_line(far)))
                 .collect(),
         })
+    }
+
+    /// The number of the last row.
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     /// The error of a row that cannot be read; it counts as one.
@@ -167,7 +170,8 @@ impl GivenRows<'_> {
             }
             Value::Number(number) => {
                 let short = number.as_f64().unwrap_or(f64::NAN).to_string();
-                let spellings = [number.to_string(), short];
+                let decimal = format!("{short}.0");
+                let spellings = [number.to_string(), short, decimal];
                 self.spelled(
                     column,
                     spellings.map(|text| match self.options.decimal {

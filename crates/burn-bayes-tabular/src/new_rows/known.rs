@@ -1,21 +1,26 @@
 //! Scores of a run on a file of rows with known targets.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use burn_bayes_data::{ColumnKind, CsvReader, Dataset, FarValues, OneOrSeveral, Table, Targets};
+use burn_bayes_data::{
+    ColumnKind, CsvReader, Dataset, FarValues, OneOrSeveral, Table, Targets, present,
+};
 use serde::Serialize;
 
 use crate::distinct::distinct;
-use crate::error::Result;
+use crate::error::{Result, TabularError};
 use crate::groups::Groups;
 use crate::predict::{ConformalRequest, ConformalTargets, CostRule, Known, Predictions};
 use crate::report::{FurtherScores, ScoredRows};
-use crate::rows::{RowInputs, not_a_column, repeated, rows_with_targets, true_targets};
+use crate::rows::{
+    RowInputs, are_rows_of, not_a_column, read_table, repeated, rows_with_targets, true_targets,
+};
 use crate::run::{Run, RunFolder, RunReport};
 use crate::scores::{
     Baseline, CalibrationTest, ConformalScores, CostScores, Intervals, Scores, ScoresByGroup,
 };
-use crate::settings::{DeviceName, FileFormat, MissingName, refused};
+use crate::settings::{DataSettings, DeviceName, FileFormat, MissingName, refused};
 
 /// Rows with known targets.
 #[derive(Debug)]
@@ -104,6 +109,31 @@ impl KnownRows {
         })
     }
 
+    /// Fails if these are rows of the fit, as far as its files are still there.
+    fn expect_others(&self, run: &Run) -> Result<()> {
+        let columns = self.inputs.columns.iter().chain([&self.inputs.target]);
+        let rows = Table::new(columns.cloned().collect())?;
+        let data = &run.config.data;
+        for path in data.path.iter().chain(&data.validation_file) {
+            let of_file = DataSettings {
+                path: Some(path.clone()),
+                ..data.clone()
+            };
+            let known = present(path).is_file().then(|| read_table(&of_file));
+            if let Some(Ok(known)) = known
+                && are_rows_of(&known, &rows)
+            {
+                let problem = format!(
+                    "is {}, whose rows are those of the fit, {}; give rows that came after them",
+                    self.path.display(),
+                    path.display()
+                );
+                return Err(refused("conformal-recent", problem));
+            }
+        }
+        Ok(())
+    }
+
     /// Number of rows to score.
     pub fn rows(&self) -> usize {
         self.dataset.rows()
@@ -149,8 +179,15 @@ pub(super) fn conformal(
 ) -> Result<ConformalTargets> {
     let recent = |path: &PathBuf| {
         let rows = KnownRows::read(run, path, format, &[], None)?;
-        let targets = true_targets(&rows.dataset, run.model.target());
-        let predictions = run.predict(rows.dataset.features(), run.draws(None)?)?;
+        rows.expect_others(run)?;
+        // Each row once, as the held-out ones.
+        let mut known = HashSet::new();
+        let places = rows.inputs.places.iter().enumerate();
+        let firsts = places.filter(|(_, place)| known.insert(**place));
+        let firsts: Vec<usize> = firsts.map(|(row, _)| row).collect();
+        let targets = true_targets(&rows.dataset, run.model.target()).select(&firsts);
+        let features = rows.dataset.features().select(&firsts)?;
+        let predictions = run.predict(&features, run.draws(None)?)?;
         Known::of_targets(&predictions, &targets)
     };
     let recent = request.recent.as_ref().map(recent).transpose()?;
@@ -273,7 +310,13 @@ impl Evaluation {
         let of_rows = conformal.groups_of(cells.map(|(row, cell)| {
             let place = rows.inputs.places.get(row).map_or(row, |place| *place);
             (place + 1, cell.as_str())
-        }))?;
+        }));
+        let of_rows = of_rows.map_err(|error| match error {
+            TabularError::Data(problem) => {
+                TabularError::Data(format!("{}, {problem}", rows.path.display()))
+            }
+            other => other,
+        })?;
         let scores = ConformalScores::of_targets(
             &conformal,
             of_rows.as_deref(),

@@ -141,6 +141,18 @@ impl<'a> RowPredictor<'a> {
         options
     }
 
+    /// The rows of a table that can be predicted, with a guarantee if one is asked for.
+    fn usable(&self, table: &Table, bad_rows: BadRowsName) -> Result<NewRows> {
+        let rows = NewRows::of(self.run, table, bad_rows)?;
+        let Some(conformal) = &self.conformal else {
+            return Ok(rows);
+        };
+        let column = conformal.groups().map_or("", |groups| &*groups.by);
+        rows.with_guarantee(self.run, table, bad_rows, |row| {
+            conformal.problem_of(table.text(column, row).unwrap_or_default())
+        })
+    }
+
     /// Predicts rows of a table, of which this number come before in the file.
     fn predict(&self, piece: NewRows, table: &Table, before: usize) -> Result<Piece> {
         let Self {
@@ -243,8 +255,8 @@ impl Pieces<'_> {
         let Some(table) = self.reader.next_table(PIECE)? else {
             return Ok(None);
         };
-        let RowPredictor { run, request, .. } = self.predictor;
-        let rows = NewRows::of(run, &table, request.bad_rows)?;
+        let bad_rows = self.predictor.request.bad_rows;
+        let rows = self.predictor.usable(&table, bad_rows)?;
         let piece = self.predictor.predict(rows, &table, self.read)?;
         self.read += table.rows();
         Ok(Some(piece))

@@ -1,8 +1,11 @@
 //! Rows without targets: which can be predicted, and why the others cannot.
 
-use burn_bayes_data::{DataError, FarValues, Features, Table};
+use std::fmt::Display;
+
+use burn_bayes_data::{FarValues, Features, Table};
 
 use crate::error::{Result, TabularError};
+use crate::order::selected;
 use crate::rows::usable_rows;
 use crate::run::Run;
 use crate::settings::choices;
@@ -68,8 +71,40 @@ impl NewRows {
     }
 }
 
+impl NewRows {
+    /// Without those rows of the table whose predictions would have no guarantee, for this reason.
+    pub(crate) fn with_guarantee(
+        mut self,
+        run: &Run,
+        table: &Table,
+        bad_rows: BadRowsName,
+        problem: impl Fn(usize) -> Option<String>,
+    ) -> Result<Self> {
+        let mut kept = Vec::new();
+        for (index, &place) in self.predicted.iter().enumerate() {
+            let row = self.rows[place];
+            let Some(problem) = problem(row) else {
+                kept.push(index);
+                continue;
+            };
+            let problem = format!("{}: {problem}", table.row_name(row));
+            match bad_rows {
+                BadRowsName::Refuse => return Err(refusal(&problem)),
+                BadRowsName::Mark => self.problems[place] = Some(problem),
+            }
+        }
+        if kept.len() < self.predicted.len() {
+            self.features = self.features.select(&kept)?;
+            self.predicted = selected(&self.predicted, &kept);
+            let far = self.predicted.iter().map(|&place| self.rows[place]);
+            self.far = run.preprocessor.far_values(table, far)?;
+        }
+        Ok(self)
+    }
+}
+
 /// The error of the first row that cannot be predicted.
-fn refusal(fault: &DataError) -> TabularError {
+fn refusal(fault: impl Display) -> TabularError {
     TabularError::Data(format!(
         "{fault}; with `--bad-rows mark`, the other rows are predicted, and the output states the \
          problem of this row"

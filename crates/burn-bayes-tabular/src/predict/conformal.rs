@@ -426,11 +426,10 @@ impl Conformal {
         matches!(self.rules, Rules::ByClass(_))
     }
 
-    /// The group of each row, from the cells of its column; `None` without such groups. `place` is the number of a row
-    /// for messages.
+    /// The group of each row, from the cells of its column; `None` without such groups.
     ///
     /// # Errors
-    /// If no held-out row was in the group of a row.
+    /// If no held-out row was in the group of a row, with the number of this row.
     pub(crate) fn groups_of<'a>(
         &self,
         cells: impl IntoIterator<Item = (usize, &'a str)>,
@@ -439,26 +438,22 @@ impl Conformal {
             return Ok(None);
         };
         let of_cell = |(place, cell): (usize, &str)| {
-            let group = groups.group(cell.trim());
-            let calibrated = group.filter(|&group| rules.of_group(group).is_some());
-            calibrated.ok_or_else(|| {
-                let column = &groups.by;
-                let has = match group.map(|group| shown(groups.names[group].as_deref())) {
-                    Some(name) => format!("is in the group `{name}` of `{cell}` in"),
-                    None => format!("has the value `{cell}` of"),
-                };
-                TabularError::Data(format!(
-                    "row {place}: no held-out row of the fit {has} `{column}`, so there is no guarantee \
-                     for this group; leave its rows out, merge the group with another one in both files, or leave out \
-                     `--conformal-by`"
-                ))
-            })
+            let group = group_of(groups, rules, cell);
+            group.map_err(|problem| TabularError::Data(format!("row {place}: {problem}")))
         };
         cells
             .into_iter()
             .map(of_cell)
             .collect::<Result<_>>()
             .map(Some)
+    }
+
+    /// Why there is no guarantee for a row with this cell in the column of the groups; `None` if there is one.
+    pub(crate) fn problem_of(&self, cell: &str) -> Option<String> {
+        match &self.rules {
+            Rules::ByGroup(groups, rules) => group_of(groups, rules, cell).err(),
+            _ => None,
+        }
     }
 
     /// What holds, in words.
@@ -621,6 +616,26 @@ fn too_few(path: &Path, rows: usize, of_group: &str, request: &ConformalRequest)
         number(weight),
         number(of_level)
     ))
+}
+
+/// The group of a cell.
+///
+/// # Errors
+/// If no held-out row was in it.
+fn group_of(groups: &CellGroups, rules: &Mondrian<Rule>, cell: &str) -> Result<usize, String> {
+    let group = groups.group(cell.trim());
+    let calibrated = group.filter(|&group| rules.of_group(group).is_some());
+    calibrated.ok_or_else(|| {
+        let column = &groups.by;
+        let has = match group.map(|group| shown(groups.names[group].as_deref())) {
+            Some(name) => format!("is in the group `{name}` of `{cell}` in"),
+            None => format!("has the value `{cell}` of"),
+        };
+        format!(
+            "no held-out row of the fit {has} `{column}`, so there is no guarantee for this group; leave its rows out, merge the \
+             group with another one in both files, or leave out `--conformal-by`"
+        )
+    })
 }
 
 #[cfg(test)]

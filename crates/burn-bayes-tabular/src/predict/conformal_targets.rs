@@ -52,4 +52,9 @@ impl ConformalTargets {
     ) -> Result<Option<Vec<usize>>> {
         self.0[0].1.groups_of(cells)
     }
+
+    /// Why there is no guarantee for a row with this cell in the column of the groups; `None` if there is one.
+    pub(crate) fn problem_of(&self, cell: &str) -> Option<String> {
+        self.0[0].1.problem_of(cell)
+    }
 }

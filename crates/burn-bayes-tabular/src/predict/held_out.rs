@@ -1,9 +1,12 @@
-//! The predictions of the held-out rows of a run, read from its `validation.csv`.
+//! The predictions of the held-out rows of a run, read from its `validation.csv`: each row of the data once, because the copies
+//! of one that stands for several are alike, and guarantees count independent rows.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use burn_bayes_data::{ColumnKind, CsvOptions, Header, Table, read_csv};
 
+use super::ROW;
 use crate::error::{Result, TabularError};
 
 /// Columns of the file.
@@ -11,6 +14,8 @@ use crate::error::{Result, TabularError};
 pub(crate) struct HeldOutTable {
     path: PathBuf,
     table: Table,
+    /// The lines to use.
+    lines: Vec<usize>,
 }
 
 impl HeldOutTable {
@@ -19,7 +24,7 @@ impl HeldOutTable {
     /// # Errors
     /// If the file is damaged.
     pub(crate) fn read(path: &Path, numbers: &[String], words: &[String]) -> Result<Self> {
-        let numbers = || numbers.iter().map(String::as_str);
+        let numbers = || numbers.iter().map(String::as_str).chain([ROW]);
         let columns = || numbers().chain(words.iter().map(String::as_str));
         let mut options = CsvOptions::default()
             .with_delimiter(b',')
@@ -34,28 +39,36 @@ impl HeldOutTable {
         for name in words {
             options = options.with_kind(name.as_str(), ColumnKind::Category);
         }
+        let table = read_csv(path, &options)?;
+        let place = table.column(ROW).ok();
+        let mut known = HashSet::new();
+        let mut is_new = |line: usize| {
+            let place = place.and_then(|column| column.number(line));
+            place.is_none_or(|place| known.insert(place.to_bits()))
+        };
         Ok(Self {
+            lines: (0..table.rows()).filter(|&line| is_new(line)).collect(),
             path: path.into(),
-            table: read_csv(path, &options)?,
+            table,
         })
     }
 
     /// The number of rows.
     pub(crate) fn rows(&self) -> usize {
-        self.table.rows()
+        self.lines.len()
     }
 
     /// A column of numbers.
     pub(crate) fn numbers(&self, name: &str) -> Result<Vec<f64>> {
         let column = self.table.column(name)?;
-        let values = (0..self.rows()).map(|row| column.number(row));
+        let values = self.lines.iter().map(|&line| column.number(line));
         self.complete(name, values)
     }
 
     /// A column of words.
     pub(crate) fn words(&self, name: &str) -> Result<Vec<&str>> {
         let column = self.table.column(name)?;
-        let values = (0..self.rows()).map(|row| column.category(row));
+        let values = self.lines.iter().map(|&line| column.category(line));
         self.complete(name, values)
     }
 

@@ -1,5 +1,6 @@
 //! Predictions as a table.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 
@@ -46,8 +47,19 @@ impl Display for Cell {
             Self::Count(count) => count.fmt(f),
             Self::Number(number) => number.fmt(f),
             Self::Word(word) => word.fmt(f),
-            Self::List(words) => words.join(SEPARATOR).fmt(f),
+            Self::List(words) => {
+                let words: Vec<_> = words.iter().map(|word| separable(word)).collect();
+                words.join(SEPARATOR).fmt(f)
+            }
         }
+    }
+}
+
+/// A word of a list: in quotes if it has a separator or a quote, as the cells of CSV are.
+fn separable(word: &str) -> Cow<'_, str> {
+    match word.contains([';', '"']) {
+        true => format!("\"{}\"", word.replace('"', "\"\"")).into(),
+        false => word.into(),
     }
 }
 
@@ -60,7 +72,7 @@ fn words(name: impl Into<String>, words: impl IntoIterator<Item = String>) -> Co
 }
 
 /// The number of the row in its file, from 1, without the header.
-const ROW: &str = "row";
+pub(crate) const ROW: &str = "row";
 /// Why a row could not be predicted.
 const PROBLEM: &str = "problem";
 /// The most probable class.
@@ -69,7 +81,7 @@ pub(crate) const LABEL: &str = "label";
 pub(crate) const TARGET: &str = "target";
 /// The classes of a conformal prediction set.
 const SET: &str = "set";
-/// Between these classes, in a cell of CSV.
+/// Between these classes, in a cell of CSV, as [`separable`] writes them.
 const SEPARATOR: &str = ";";
 /// The limits of a conformal prediction interval.
 const LIMITS: [&str; 2] = ["lower", "upper"];
@@ -145,7 +157,8 @@ impl PredictionTable {
 
     /// Whether a column has this name.
     fn has(&self, name: &str) -> bool {
-        name == ROW || self.columns.iter().any(|(known, _)| known == name)
+        let is_guarantee = name == GUARANTEE && self.guarantee.is_some();
+        name == ROW || is_guarantee || self.columns.iter().any(|(known, _)| known == name)
     }
 
     /// Adds the true targets; those of several targets have their names.
@@ -512,6 +525,12 @@ mod tests {
         assert!(lines[1].ends_with(",refer"), "{text}");
         assert!(lines[2].starts_with("0.25,0.75,\"b, c\","), "{text}");
         assert!(lines[2].ends_with(",keep"), "{text}");
+    }
+
+    #[test]
+    fn the_words_of_a_list_can_be_told_apart() {
+        let list = Cell::List(["a", "b;c", "5\""].map(String::from).to_vec());
+        assert_eq!(list.to_string(), "a;\"b;c\";\"5\"\"\"");
     }
 
     #[test]

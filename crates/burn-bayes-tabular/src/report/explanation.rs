@@ -13,7 +13,7 @@ use super::palette::{BLUE, SERIES};
 use super::section::{Section, Table};
 use super::similar::SimilarRows;
 use crate::error::Result;
-use crate::text::{number, plain, tick};
+use crate::text::{number, plain, sentence, tick};
 
 /// The most columns in the chart of importance, and the most outputs with charts.
 const MOST_ROWS: usize = 25;
@@ -30,6 +30,9 @@ pub struct Explanation {
     pub rows: usize,
     /// The NLL of these rows.
     pub nll: f64,
+    /// Why there are no intervals, if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Every column, the most important one first.
     pub importance: Vec<Importance>,
     /// How predictions change with a column, or with one of a pair.
@@ -46,10 +49,10 @@ pub struct Importance {
     pub column: String,
     /// The increase of the NLL per row in nats, with a 95 % interval.
     pub increase: f64,
-    /// The lower limit.
-    pub lower: f64,
-    /// The upper limit.
-    pub upper: f64,
+    /// The lower limit; null for too few rows.
+    pub lower: Option<f64>,
+    /// The upper limit; null for too few rows.
+    pub upper: Option<f64>,
 }
 
 /// The mean prediction of rows in which the cells of a column are replaced by one value after the other.
@@ -116,7 +119,10 @@ impl Explanation {
     #[must_use]
     pub fn table(&self) -> Table {
         let rows = self.importance.iter().map(|one| {
-            let interval = [one.lower, one.upper].map(number).join(" – ");
+            let interval = one.lower.zip(one.upper);
+            let interval =
+                interval.map(|(lower, upper)| format!("{} – {}", number(lower), number(upper)));
+            let interval = interval.unwrap_or_else(|| "–".into());
             vec![plain(&one.column), number(one.increase), interval]
         });
         let header = ["column", "increase of the NLL", "95 % interval"];
@@ -133,15 +139,17 @@ impl Explanation {
             .map(|one| Bar {
                 name: &one.column,
                 value: one.increase,
-                limits: [one.lower, one.upper],
+                limits: [one.lower, one.upper].map(|limit| limit.unwrap_or(one.increase)),
                 colour: BLUE,
             })
             .collect();
+        let intervals = match &self.note {
+            None => "The bars are 95 % intervals over rows.".into(),
+            Some(note) => sentence(&format!("{note}.")),
+        };
         let reading = match self.importance.len() - shown.len() {
-            0 => "The bars are 95 % intervals over rows.".into(),
-            rest => {
-                format!("The bars are 95 % intervals over rows. The table has {rest} more columns.")
-            }
+            0 => intervals,
+            rest => format!("{intervals} The table has {rest} more columns."),
         };
         let bars = Bars {
             axis: "increase of the NLL, nats",

@@ -38,7 +38,7 @@ pub use crate::text::number;
 pub use explanation::{Effect, EffectPoint, Explanation, Importance};
 pub(crate) use leaderboard::{Contender, Leaderboard, SettingValues, shown_p_value};
 pub use page::VerdictPanel;
-pub(crate) use page::{PLOTS, Page};
+pub(crate) use page::{Page, remove_drawings};
 pub use posterior::PosteriorSummary;
 pub use section::Table;
 pub use side_by_side::{FitCaption, Problem, SideBySide, write_side_by_side};

@@ -10,7 +10,7 @@ use super::section::{Section, other_task};
 use super::summary::Summary;
 use super::{Report, ScoredRows, baselines, classification, evaluation, regression, training};
 use crate::error::{Result, TabularError};
-use crate::files::{make_folder, write_whole};
+use crate::files::{at, make_folder, remove, write_whole};
 use crate::predict::Predictions;
 use crate::rows::RowInputs;
 use crate::scores::{JointScores, Scores, Verdict};
@@ -145,7 +145,7 @@ impl VerdictPanel {
 }
 
 /// The folder with the charts of a page, beside it.
-pub(crate) const PLOTS: &str = "plots";
+const PLOTS: &str = "plots";
 
 /// Saves charts as SVG files into the folder `plots` beside the page at `path`.
 pub(crate) fn save_drawings<'f>(
@@ -160,6 +160,38 @@ pub(crate) fn save_drawings<'f>(
     }
     Ok(())
 }
+
+/// Removes the charts that are saved beside the page at `path`, and their folder if nothing else is in it.
+pub(crate) fn remove_drawings(path: &Path) -> Result<()> {
+    let plots = path.with_file_name(PLOTS);
+    let Ok(entries) = std::fs::read_dir(&plots) else {
+        return Ok(());
+    };
+    for entry in entries {
+        let file = entry.map_err(at(&plots))?.path();
+        if is_drawing(&file) {
+            remove(&file)?;
+        }
+    }
+    let _ = std::fs::remove_dir(plots);
+    Ok(())
+}
+
+/// Whether a file begins as the charts of pages do.
+fn is_drawing(path: &Path) -> bool {
+    let is_svg = path.extension().is_some_and(|extension| extension == "svg");
+    let text = is_svg.then(|| std::fs::read_to_string(path).unwrap_or_default());
+    text.is_some_and(|text| {
+        text.starts_with(DRAWING)
+            && text
+                .lines()
+                .nth(1)
+                .is_some_and(|line| line.starts_with("<title>"))
+    })
+}
+
+/// The beginning of the charts.
+const DRAWING: &str = r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 "#;
 
 /// A chart as a separate SVG file, with a white background.
 fn drawing(figure: &Figure) -> Result<String> {

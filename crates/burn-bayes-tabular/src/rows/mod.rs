@@ -25,8 +25,8 @@ use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
 pub(crate) use frequency::repeated;
 pub use inputs::RowInputs;
-pub(crate) use split_table::rows_with_targets;
 pub use split_table::{HeldOut, SplitTable};
+pub(crate) use split_table::{are_rows_of, rows_with_targets};
 pub use task::InferredTask;
 pub(crate) use training_set::held_out_rows;
 pub use training_set::{Target, TrainingSet};
@@ -141,8 +141,7 @@ fn is_time(column: &Column) -> bool {
     };
     let rows = times.len();
     let different = 1 + times.windows(2).filter(|pair| pair[0] < pair[1]).count();
-    rows >= FEWEST_IN_ORDER
-        && (column.kind() == ColumnKind::Category || times.is_sorted() && 2 * different >= rows)
+    rows >= FEWEST_IN_ORDER && (column.is_of_dates() || times.is_sorted() && 2 * different >= rows)
 }
 
 /// Training and validation rows, prepared with statistics of the training rows.

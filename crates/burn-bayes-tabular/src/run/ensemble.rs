@@ -180,7 +180,10 @@ impl EnsembleFit {
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
         let diverged = divergence.or(diverged);
         rows.preprocessor.save(folder.preprocessor_file())?;
+        let assessment = scores.as_ref().map(|scores| scores.assessment.clone());
+        let assessment = assessment.unwrap_or_default();
         let file = ModelFile {
+            verdict: assessment.verdict,
             members: kept.members,
             ..ModelFile::of(
                 rows,
@@ -215,9 +218,7 @@ impl EnsembleFit {
             kernel: None,
             members: Some(config.fit.members),
             seconds: self.start.elapsed().as_secs_f64(),
-            assessment: scores
-                .as_ref()
-                .map_or_else(Assessment::default, |scores| scores.assessment.clone()),
+            assessment,
             scores,
             failure: diverged.map(|reason| diverged_by(&reason, &config.fit)),
         })

@@ -133,6 +133,8 @@ impl FolderFit {
             Start::Instead(command) => RunFolder::replace(out, &config, command)?,
             Start::Resumed => {
                 let folder = RunFolder::resume(out)?;
+                // Before anything changes, which needs the same rows and settings.
+                folder.load_checkpoint(rows.fingerprint(), &config.fit)?;
                 folder.reopen(&config)?;
                 folder
             }
@@ -170,8 +172,13 @@ impl FolderFit {
     /// As [`engine::fit`], and if a file cannot be written.
     pub fn train(&self, observer: &mut dyn Observer) -> Result<TrainedRun> {
         self.reported(|| {
-            let trained = self.trained(observer)?;
             let (train, settings) = (&self.rows.train, &self.config.fit);
+            if self.config.data.class_order.0.is_empty()
+                && let Some(warning) = engine::warning_of_order(settings, train.target())
+            {
+                observer.warn(&warning);
+            }
+            let trained = self.trained(observer)?;
             let refitted = match &self.rows.validation {
                 Some(rows) if settings.refit => {
                     let all = train.with_rows(rows)?;
@@ -247,6 +254,7 @@ impl FolderFit {
         let noise_precisions = model.noise_precisions().to_vec();
         let file = ModelFile {
             kernel: model.kernel.clone(),
+            verdict: assessment.verdict,
             ..ModelFile::of(
                 &self.rows,
                 scores.as_ref(),

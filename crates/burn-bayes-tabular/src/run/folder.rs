@@ -9,9 +9,9 @@ use burn::tensor::Device;
 use burn_bayes_data::shell::command_of;
 
 use crate::error::{Result, TabularError};
-use crate::files::{at, lock, make_folder, read_text, remove, write_whole};
-use crate::report::PLOTS;
-use crate::settings::{Config, refused};
+use crate::files::{lock, make_folder, read_text, remove, would_overwrite, write_whole};
+use crate::report::remove_drawings;
+use crate::settings::{Config, DataSettings, refused};
 
 /// A folder of a run.
 #[derive(Clone, Debug)]
@@ -96,19 +96,21 @@ impl RunFolder {
     fn clear(&self) -> Result<()> {
         // Without the first it is not finished, and without the last two no run.
         remove(&self.model_file())?;
-        let members = (0..).map(|index| [self.member(index), self.scored_member(index)]);
-        let members = members.take_while(|folders| folders.iter().any(|folder| folder.exists()));
-        for folder in members.flatten() {
+        for folder in self.members() {
             Self::at(&folder).clear()?;
             // Left if there is anything else in it.
             let _ = std::fs::remove_dir(folder);
         }
         remove(&self.members_file())?;
-        let plots = self.path.join(PLOTS);
-        if plots.is_dir() {
-            std::fs::remove_dir_all(&plots).map_err(at(&plots))?;
-        }
+        remove_drawings(&self.report_file())?;
         self.files().iter().rev().try_for_each(|file| remove(file))
+    }
+
+    /// The folders of all members.
+    fn members(&self) -> impl Iterator<Item = PathBuf> {
+        let members = (0..).map(|index| [self.member(index), self.scored_member(index)]);
+        let members = members.take_while(|folders| folders.iter().any(|folder| folder.exists()));
+        members.flatten()
     }
 
     /// Opens a folder with a run, finished or not.
@@ -164,6 +166,28 @@ impl RunFolder {
         Self::at(path).expect_free()
     }
 
+    /// Fails if one of these files, which a fit reads, has the name of a file of a run in the folder, which the fit would remove.
+    ///
+    /// # Errors
+    /// If there is one; the message says what to do.
+    pub fn expect_no_input(path: &Path, data: &DataSettings) -> Result<()> {
+        let folder = Self::at(path);
+        let members = folder.members().map(|member| Self::at(&member));
+        let folders = [folder.clone()].into_iter().chain(members);
+        let mut files = folders.flat_map(|folder| folder.files());
+        let inputs: Vec<&PathBuf> = data.path.iter().chain(&data.validation_file).collect();
+        match files.find(|file| inputs.iter().any(|input| would_overwrite(file, input))) {
+            None => Ok(()),
+            Some(file) => {
+                let (path, file) = (path.display(), file.display());
+                let problem = format!(
+                    "is {path}, where {file}, which is read, would be removed; name another folder"
+                );
+                Err(refused("out", problem))
+            }
+        }
+    }
+
     fn expect_free(&self) -> Result<()> {
         let path = self.path.display();
         if self.is_finished() {
@@ -180,10 +204,12 @@ impl RunFolder {
             );
             return Err(refused("out", problem));
         }
-        if self.config_file().exists() && !self.command_file().exists() {
+        let files = self.files();
+        let other = files.iter().find(|file| file.exists());
+        if let Some(file) = other.filter(|_| !self.command_file().exists()) {
+            let name = file.file_name().unwrap_or_default().display();
             let problem = format!(
-                "is {path}, whose config.toml does not belong to a run and would be overwritten; name \
-                another folder"
+                "is {path}, whose {name} does not belong to a run and would be overwritten; name another folder"
             );
             return Err(refused("out", problem));
         }

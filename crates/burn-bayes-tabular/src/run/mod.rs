@@ -51,6 +51,7 @@ use crate::network::Network;
 use crate::plain_models::PlainModels;
 use crate::predict::Predictions;
 use crate::rows::Target;
+use crate::scores::Verdict;
 use crate::settings::{Config, DeviceName, MOST_DRAWS, Method, expect_at_most};
 
 /// A finished run.
@@ -64,6 +65,8 @@ pub struct Run {
     pub model: RunModel,
     /// Why the fit diverged; `None` if it did not.
     pub diverged: Option<String>,
+    /// Whether it can be trusted; `None` if nothing judged it.
+    pub verdict: Option<Verdict>,
     file: ModelFile,
 }
 
@@ -103,6 +106,7 @@ impl Run {
             preprocessor,
             model,
             diverged: file.diverged.clone(),
+            verdict: file.verdict,
             file,
         })
     }

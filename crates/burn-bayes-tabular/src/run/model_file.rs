@@ -20,6 +20,7 @@ use crate::groups::GroupRule;
 use crate::plain_models::PlainModels;
 use crate::predict::Recalibration;
 use crate::rows::PreparedRows;
+use crate::scores::Verdict;
 
 /// The format of a run's files.
 const FORMAT: u32 = 5;
@@ -37,6 +38,9 @@ pub(super) struct ModelFile {
     /// Why the fit diverged; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) diverged: Option<String>,
+    /// Whether the fit can be trusted; absent if nothing judged it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) verdict: Option<Verdict>,
     /// The hash of the training and held-out rows.
     pub(super) fingerprint: String,
     /// Of the files that are there when this one is written.
@@ -55,7 +59,7 @@ pub(super) struct ModelFile {
 }
 
 impl ModelFile {
-    /// Of a fit to these rows, without a kernel, members and checksums.
+    /// Of a fit to these rows, without a kernel, a verdict, members and checksums.
     pub(super) fn of(
         rows: &PreparedRows,
         scores: Option<&Validation>,
@@ -68,6 +72,7 @@ impl ModelFile {
             noise_precision: noise_precisions.into(),
             kernel: None,
             diverged,
+            verdict: None,
             fingerprint: fingerprint(rows),
             checksums: Checksums::default(),
             recalibration: scores.and_then(Validation::recalibration_of_new_rows),

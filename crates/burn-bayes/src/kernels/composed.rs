@@ -226,7 +226,7 @@ pub(super) fn mix(rows: &Tensor<2>, weights: &[f64], count: usize) -> Tensor<2> 
 }
 
 fn square_sum<const R: usize>(tensor: &Tensor<R>) -> Tensor<1> {
-    tensor.clone().square().sum()
+    sum(tensor.clone().square())
 }
 
 /// A tensor whose elements below `least` are replaced by it. Not `clamp_min`, which may drop NaN, depending on the
@@ -234,6 +234,24 @@ fn square_sum<const R: usize>(tensor: &Tensor<R>) -> Tensor<1> {
 pub fn at_least<const R: usize>(tensor: Tensor<R>, least: f32) -> Tensor<R> {
     let is_below = tensor.clone().lower_elem(least);
     tensor.mask_fill(is_below, least)
+}
+
+/// The largest piece that is summed at once: Burn's CPU backend sums more numbers by threads, in an order of their own.
+const LARGEST_SUM: usize = 1 << 20;
+
+/// The sum of all elements, `[1]`, in an order that depends on their number only.
+pub fn sum<const R: usize>(values: Tensor<R>) -> Tensor<1> {
+    let len = values.shape().num_elements();
+    if len <= LARGEST_SUM {
+        return values.sum();
+    }
+    let values = values.reshape([len]);
+    let firsts = (0..len).step_by(LARGEST_SUM);
+    let pieces = firsts.map(|first| {
+        let piece = LARGEST_SUM.min(len - first);
+        values.clone().narrow(0, first, piece).sum()
+    });
+    Tensor::cat(pieces.collect(), 0).sum()
 }
 
 /// The values of a tensor, as `f64` on the host.
@@ -344,6 +362,27 @@ mod tests {
                 assert!((sum - whole).abs() < 1e-6 * len as f64, "{sum} for {whole}");
             }
         }
+    }
+
+    #[test]
+    fn long_sums_are_those_of_fixed_pieces() {
+        let device = Device::default();
+        let len = 5 * LARGEST_SUM + 7;
+        let values = Noise::new(1).normal(len, &device);
+        let total: f64 = to_host(values.clone()).iter().sum();
+        let found = to_host(sum(values.clone()))[0];
+        assert!((found - total).abs() < 0.1, "{found}, {total}");
+        let pieces = (0..6).map(|piece| {
+            let first = piece * LARGEST_SUM;
+            let piece = values
+                .clone()
+                .narrow(0, first, LARGEST_SUM.min(len - first));
+            piece.sum()
+        });
+        let pieces = Tensor::cat(pieces.collect(), 0).sum();
+        assert_eq!(found, to_host(pieces)[0]);
+        let square = values.narrow(0, 0, 4000).reshape([40, 100]);
+        assert_eq!(to_host(sum(square.clone())), to_host(square.sum()));
     }
 
     #[test]

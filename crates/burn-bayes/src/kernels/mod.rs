@@ -23,7 +23,7 @@ pub mod statistics;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-pub use self::composed::{at_least, from_host, to_host};
+pub use self::composed::{at_least, from_host, sum, to_host};
 pub(crate) use self::precision::{
     mean_step, noise_products, precision_draw, precision_step, projections,
 };

@@ -118,7 +118,8 @@ impl LikelihoodMixture {
         });
         // [draws, rows, 1] → log-sum-exp over draws, without overflow.
         let draws = losses.dims()[0] as f64;
-        let least = losses.clone().min_dim(0);
+        // Where all are infinite, their differences are none.
+        let least = losses.clone().min_dim(0).clamp_max(f64::from(f32::MAX));
         let sum = (least.clone() - losses).exp().sum_dim(0);
         let rows = least - sum.log().add_scalar(-draws.ln());
         rows.squeeze_dim::<2>(0).squeeze_dim(1)
@@ -236,10 +237,13 @@ pub(crate) fn unit_precisions(likelihood: &Likelihood, targets: &Tensor<2>) -> R
     }
 }
 
-/// The indices of one-hot encoded classes; `None` if the targets are no classes.
+/// The indices of one-hot encoded classes; `None` if the targets are no classes. Rows of none have an index that no class has.
 fn labels(likelihood: &Likelihood, targets: &Tensor<2>) -> Option<Tensor<1, Int>> {
     likelihood.classes(0)?;
-    Some(targets.clone().argmax(1).squeeze_dim(1))
+    let [_, classes] = targets.dims();
+    let is_none = targets.clone().sum_dim(1).is_nan().int();
+    let labels = targets.clone().argmax(1) + is_none * classes as i64;
+    Some(labels.squeeze_dim(1))
 }
 
 impl MixDraws for LikelihoodOutput {
@@ -422,6 +426,17 @@ mod tests {
         let numbers = Tensor::stack(outputs.iter().map(|one| one.outputs.clone()).collect(), 0);
         let stacked = LikelihoodOutput::mix_stacked(outputs[0].clone(), numbers);
         assert_eq!(values(stacked.loss), values(mixture.loss));
+    }
+
+    #[test]
+    fn a_row_that_all_draws_rule_out_has_an_infinite_loss() {
+        let draws = [output(Likelihood::Poisson, [1.0, 200.0], [1.0, 0.0])];
+        let mixture = MixDraws::mix(vec![draws[0].clone(), draws[0].clone()]);
+        let losses = values(mixture.row_losses());
+        assert!(
+            losses[0].is_finite() && losses[1] == f64::INFINITY,
+            "{losses:?}"
+        );
     }
 
     /// Over all outcomes, with the probabilities that the mixture of three draws gives them.

@@ -16,6 +16,9 @@ use crate::algebra::{SquareMatrix, SymmetricEigen};
 use crate::error::{Error, Result};
 use crate::kernels::{from_host, inner_products, to_host};
 
+/// The largest matrix whose eigenvectors a step computes.
+const LARGEST_MATRIX: usize = 8192;
+
 /// U⁺ = A U + B.
 #[derive(Clone, Debug)]
 pub(crate) struct Truncation {
@@ -47,7 +50,19 @@ impl StackedFactors<'_> {
     pub(crate) fn truncated(self) -> Result<Truncation> {
         let [rank, len] = self.factors.dims();
         let scaled = self.scaled.map_or(0, |rows| rows.dims()[0]);
-        match rank + scaled + self.rows.count() <= len {
+        let stacked = rank + scaled + self.rows.count();
+        if stacked.min(len) > LARGEST_MATRIX {
+            return Err(Error::config(
+                "batch",
+                format!(
+                    "has {} rows of gradients of {len} weights, whose eigenvectors would take hours; use at most \
+                     {} rows in a mini-batch, or a `group_size`",
+                    self.rows.count(),
+                    LARGEST_MATRIX.saturating_sub(rank + scaled)
+                ),
+            ));
+        }
+        match stacked <= len {
             true => self.truncated_by_rows(),
             false => self.truncated_by_columns(),
         }
@@ -126,8 +141,34 @@ impl StackedFactors<'_> {
 mod tests {
     use burn::tensor::Device;
 
+    use burn_bayes_graph::{Block, Term};
+
     use super::*;
     use crate::noise::Noise;
+
+    #[test]
+    fn eigenvectors_that_would_take_hours_are_refused() {
+        let device = Device::default();
+        let ones = |dims: [usize; 4]| Tensor::<4>::ones(dims, &device);
+        let side = 100;
+        let rows = Term::outer(
+            ones([1, LARGEST_MATRIX, 1, side]),
+            ones([1, LARGEST_MATRIX, 1, side]),
+        );
+        let blocks = vec![Block::new(side * side, vec![rows])];
+        let rows = ExampleGradients::new(LARGEST_MATRIX, blocks, &device);
+        let factors = Tensor::ones([2, side * side], &device);
+        let stack = StackedFactors {
+            factors: &factors,
+            gram: &[1.0; 4],
+            rows: &rows,
+            old: 0.8,
+            new: 0.6,
+            scaled: None,
+        };
+        let error = stack.truncated().unwrap_err();
+        assert!(error.to_string().contains("at most 8190 rows"), "{error}");
+    }
 
     /// U⁺ᵀU⁺ computed both ways; it does not depend on the signs of the rows.
     #[test]

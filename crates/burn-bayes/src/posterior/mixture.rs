@@ -14,7 +14,8 @@ use burn_bayes_graph::Layout;
 use serde::{Deserialize, Serialize};
 
 use super::storage::{
-    CHANGED, FORMAT_VERSION, NO_CHECKSUM, damaged, is_sealed, seal, unreadable, unwritable,
+    CHANGED, FORMAT_VERSION, NO_CHECKSUM, damaged, is_sealed, seal, sync_folder, unreadable,
+    unwritable, write_whole,
 };
 use super::{FactorPosterior, ModelState, Posterior, Sampler, expect_layout};
 use crate::error::{Error, Result};
@@ -40,6 +41,8 @@ enum Components<P> {
     OnDisk {
         files: Vec<PathBuf>,
         device: Device,
+        /// That of the first file.
+        first_state: ModelState,
         /// The states that replace those of the files.
         states: Vec<Option<ModelState>>,
         /// The component that was read last, and its index.
@@ -61,7 +64,7 @@ impl<P: Posterior> Mixture<P> {
         let state = first.state(any)?;
         for component in &components[1..] {
             expect_layout(&layout, component.layout())?;
-            state.expect_same_parameters(&component.state(any)?)?;
+            state.expect_same_model(&component.state(any)?)?;
         }
         Ok(Self {
             weights: normalised(weights, components.len())?,
@@ -95,6 +98,7 @@ impl<P: Posterior> Mixture<P> {
         Ok(Self {
             layout: first.layout().clone(),
             components: Components::OnDisk {
+                first_state: first.state(Noise::new(0))?,
                 states: vec![None; files.len()],
                 files,
                 device: device.clone(),
@@ -125,6 +129,7 @@ impl<P: Posterior> Mixture<P> {
             Components::OnDisk {
                 files,
                 device,
+                first_state,
                 states,
                 last,
             } => {
@@ -135,10 +140,13 @@ impl<P: Posterior> Mixture<P> {
                 };
                 expect_layout(&self.layout, component.layout())?;
                 *last = Some((index, component.clone()));
-                Ok(match &states[index] {
-                    Some(state) => component.with_state(state.clone()),
-                    None => component,
-                })
+                match &states[index] {
+                    Some(state) => Ok(component.with_state(state.clone())),
+                    None => {
+                        first_state.expect_same_model(&component.state(Noise::new(0))?)?;
+                        Ok(component)
+                    }
+                }
             }
         }
     }
@@ -151,7 +159,8 @@ impl<P: Posterior> Mixture<P> {
 
     /// A draw of all weights, `[D]`.
     pub fn draw(&self, noise: Noise) -> Result<Tensor<1>> {
-        self.component(self.pick(noise))?.sampler()?.draw(noise)
+        let (index, noise) = self.pick(noise);
+        self.component(index)?.sampler()?.draw(noise)
     }
 
     /// The model with a draw as its weights, and with the state of the draw's component.
@@ -164,9 +173,20 @@ impl<P: Posterior> Mixture<P> {
         Ok(self.layout.write(model, self.draw(noise)?)?)
     }
 
-    /// The component selected by the noise.
-    fn pick(&self, noise: Noise) -> usize {
-        picked(&self.weights, noise)
+    /// The component that the noise selects, by inversion of the cumulative weights, and the noise with which it draws.
+    fn pick(&self, noise: Noise) -> (usize, Noise) {
+        let used = self.weights.iter().filter(|weight| **weight > 0.0);
+        let used = used.count();
+        let mut rest = noise.stratified(used);
+        let selected = self.weights.iter().position(|&weight| {
+            let is_within = rest < weight;
+            rest -= weight;
+            is_within
+        });
+        // After rounding of the sum: the last component with non-zero weight.
+        let last = || self.weights.iter().rposition(|&weight| weight > 0.0);
+        let selected = selected.or_else(last).unwrap_or(0);
+        (selected, noise.of_chosen(used))
     }
 
     fn save_into(&self, folder: &Path) -> Result<()> {
@@ -187,25 +207,10 @@ impl<P: Posterior> Mixture<P> {
         let text = serde_json::to_vec_pretty(&index);
         let mut text = text.map_err(|error| unwritable(&file, error))?;
         seal(&mut text);
-        fs::write(&file, text).map_err(|error| unwritable(&file, error))
+        write_whole(&file, &text)?;
+        sync_folder(folder);
+        Ok(())
     }
-}
-
-/// The component with these weights that the noise selects, by inversion of the cumulative weights.
-fn picked(weights: &[f64], noise: Noise) -> usize {
-    let used = weights.iter().filter(|weight| **weight > 0.0).count();
-    let mut rest = noise.stratified(used);
-    for (index, weight) in weights.iter().enumerate() {
-        if rest < *weight {
-            return index;
-        }
-        rest -= weight;
-    }
-    // After rounding of the sum: the last component with non-zero weight.
-    weights
-        .iter()
-        .rposition(|&weight| weight > 0.0)
-        .unwrap_or(0)
 }
 
 impl Mixture<FactorPosterior> {
@@ -266,7 +271,8 @@ impl<P: Posterior> Posterior for Mixture<P> {
     }
 
     fn state(&self, noise: Noise) -> Result<ModelState> {
-        self.component(self.pick(noise))?.state(noise)
+        let (index, noise) = self.pick(noise);
+        self.component(index)?.state(noise)
     }
 
     fn shared_state(&self) -> Option<ModelState> {
@@ -277,7 +283,7 @@ impl<P: Posterior> Posterior for Mixture<P> {
                 let is_same = |state: Option<ModelState>| state.is_some_and(|s| s.is_same(&first));
                 states.all(is_same).then_some(first)
             }
-            // Without values, the state of one is that of all: a component with other parameters is refused.
+            // Without values, the state of one is that of all: a component of another model is refused.
             Components::OnDisk { .. } => {
                 let first = self.component(0).ok()?.shared_state()?;
                 first.has_no_values().then_some(first)
@@ -296,26 +302,16 @@ impl<P: Posterior> Posterior for Mixture<P> {
         Ok(ModelState::average(&states.collect::<Result<Vec<_>>>()?))
     }
 
-    fn with_state(self, state: ModelState) -> Self {
-        let components = match self.components {
+    fn with_state(mut self, state: ModelState) -> Self {
+        match &mut self.components {
             Components::InMemory(components) => {
-                let components = components.into_iter();
-                let components = components.map(|component| component.with_state(state.clone()));
-                Components::InMemory(components.collect())
+                for component in components {
+                    *component = component.clone().with_state(state.clone());
+                }
             }
-            Components::OnDisk {
-                files,
-                device,
-                states,
-                last,
-            } => Components::OnDisk {
-                files,
-                device,
-                states: vec![Some(state); states.len()],
-                last,
-            },
-        };
-        Self { components, ..self }
+            Components::OnDisk { states, .. } => states.fill(Some(state)),
+        }
+        self
     }
 
     fn map_states<M: Module>(
@@ -342,21 +338,11 @@ impl<P: Posterior> Posterior for Mixture<P> {
                     }
                 });
                 let changed = changed.collect::<Result<_>>()?;
-                let Components::OnDisk {
-                    files,
-                    device,
-                    last,
-                    ..
-                } = self.components
-                else {
-                    return Ok(self);
-                };
-                Components::OnDisk {
-                    files,
-                    device,
-                    states: changed,
-                    last,
+                let mut components = self.components;
+                if let Components::OnDisk { states, .. } = &mut components {
+                    *states = changed;
                 }
+                components
             }
         };
         Ok(Self { components, ..self })
@@ -365,7 +351,10 @@ impl<P: Posterior> Posterior for Mixture<P> {
     /// Saves a folder. An earlier mixture at this path is replaced; any other file or folder is an
     /// error.
     fn save(&self, folder: &Path) -> Result<()> {
-        if folder.exists() && !folder.join(INDEX).is_file() {
+        // Without a separator at its end, after which a name beside it would be one inside of it.
+        let folder = &folder.components().collect::<PathBuf>();
+        let is_replaced = folder.exists();
+        if is_replaced && !folder.join(INDEX).is_file() {
             return Err(unwritable(folder, "it exists and is not a mixture"));
         }
         let [new, old] = ["part", "old"].map(|end| {
@@ -374,11 +363,18 @@ impl<P: Posterior> Posterior for Mixture<P> {
             PathBuf::from(beside)
         });
         let replaced = self.save_into(&new).and_then(|()| {
-            if folder.exists() {
+            if is_replaced {
                 fs::rename(folder, &old).map_err(|error| unwritable(folder, error))?;
             }
-            fs::rename(&new, folder).map_err(|error| unwritable(folder, error))
+            let renamed = fs::rename(&new, folder);
+            if renamed.is_err() && is_replaced {
+                let _ = fs::rename(&old, folder);
+            }
+            renamed.map_err(|error| unwritable(folder, error))
         });
+        if let Some(parent) = folder.parent() {
+            sync_folder(parent);
+        }
         // An error of the clean-up is ignored, so that the first error is reported.
         let _ = fs::remove_dir_all(if replaced.is_ok() { &old } else { &new });
         replaced
@@ -420,25 +416,23 @@ impl<P: Posterior> MixtureSampler<P> {
 
 impl<P: Posterior> Sampler for MixtureSampler<P> {
     fn draw(&self, noise: Noise) -> Result<Tensor<1>> {
-        let mut draws = self.component_draws(self.mixture.pick(noise), &[noise])?;
+        let (component, noise) = self.mixture.pick(noise);
+        let mut draws = self.component_draws(component, &[noise])?;
         Ok(draws.swap_remove(0))
     }
 
     fn draws(&self, noise: Noise, count: usize) -> Result<Tensor<2>> {
-        let noises: Vec<_> = (0..count as u64).map(|row| noise.row(row)).collect();
-        let picks: Vec<_> = noises
-            .iter()
-            .map(|&noise| self.mixture.pick(noise))
-            .collect();
+        let rows = 0..count as u64;
+        let picks: Vec<_> = rows.map(|row| self.mixture.pick(noise.row(row))).collect();
         let mut draws = vec![None; count];
         // One component at a time, so that each is read once.
         for component in 0..self.mixture.weights.len() {
-            let rows: Vec<_> = (0..count).filter(|&row| picks[row] == component).collect();
+            let rows = (0..count).filter(|&row| picks[row].0 == component);
+            let (rows, noises): (Vec<_>, Vec<_>) = rows.map(|row| (row, picks[row].1)).unzip();
             if rows.is_empty() {
                 continue;
             }
-            let own: Vec<_> = rows.iter().map(|&row| noises[row]).collect();
-            let own = self.component_draws(component, &own)?;
+            let own = self.component_draws(component, &noises)?;
             for (row, draw) in rows.into_iter().zip(own) {
                 draws[row] = Some(draw);
             }

@@ -20,7 +20,7 @@ pub(crate) use self::visitors::unshared;
 use self::visitors::{Collector, Writer, shapes_of};
 pub use self::visitors::{changing, running};
 use super::reparameterization::{Reparameterized, reparameterized};
-use super::settings::{Setting, settings_of};
+use super::settings::{Setting, first_difference, settings_of};
 use crate::error::{Error, Result};
 use crate::noise::Noise;
 
@@ -232,23 +232,28 @@ impl ModelState {
         }
     }
 
-    /// Fails at the first parameter in which the models of two components of a mixture differ.
-    pub(super) fn expect_same_parameters(&self, other: &Self) -> Result<()> {
+    /// Fails at the first parameter or setting in which the models of two components of a mixture differ: one model
+    /// evaluates the draws of both.
+    pub(super) fn expect_same_model(&self, other: &Self) -> Result<()> {
         let (State::Known(one), State::Known(other)) = (&self.0, &other.0) else {
             return Ok(());
         };
-        let (one, other) = (&one.description.values, &other.description.values);
-        let differ = one.iter().zip(other).find(|(one, other)| one != other);
-        let longer = [one, other].map(|shapes| shapes.get(one.len().min(other.len())));
-        let path = match (differ, longer) {
-            (None, [None, None]) => return Ok(()),
-            (Some((shape, _)), _) | (None, [Some(shape), _]) | (None, [None, Some(shape)]) => {
-                &shape.path
-            }
+        let (one, other) = (&one.description, &other.description);
+        let parameter = first_difference(&one.values, &other.values);
+        let parameter = parameter.map(|shape| {
+            let path = &shape.path;
+            format!("{path} is not the same in the models of two components of a mixture")
+        });
+        let names = ["one component of a mixture", "another one"];
+        let settings = || Setting::difference([&one.settings, &other.settings], names);
+        let adapters = || {
+            let [one, other] = [one, other].map(|of| &of.reparameterized);
+            Reparameterized::difference(one, names[0], other)
         };
-        Err(Error::layout(format!(
-            "{path} is not the same in the models of two components of a mixture"
-        )))
+        match parameter.or_else(settings).or_else(adapters) {
+            None => Ok(()),
+            Some(difference) => Err(Error::layout(difference)),
+        }
     }
 
     /// The model with this state.
@@ -345,11 +350,15 @@ impl Known {
             return Err(Error::layout(format!("{path} is missing in the model")));
         }
         let difference = match self.is_loaded {
-            true => Setting::difference(&self.description.settings, &settings_of(model)),
+            true => {
+                let names = ["the posterior's file", "the model"];
+                Setting::difference([&self.description.settings, &settings_of(model)], names)
+            }
             false => None,
         };
         let difference = difference.or_else(|| {
-            Reparameterized::difference(&self.description.reparameterized, &reparameterized(model))
+            let own = &self.description.reparameterized;
+            Reparameterized::difference(own, "the posterior", &reparameterized(model))
         });
         match difference {
             None => Ok(()),

@@ -19,9 +19,9 @@ pub(super) struct Reparameterized {
 }
 
 impl Reparameterized {
-    /// The first difference between those of a posterior's model and those of another model.
-    pub(super) fn difference(posterior: &[Self], model: &[Self]) -> Option<String> {
-        let pairs = posterior.iter().zip(model);
+    /// The first difference of those of a model from those of one with a name.
+    pub(super) fn difference(named: &[Self], name: &str, model: &[Self]) -> Option<String> {
+        let pairs = named.iter().zip(model);
         let differ = pairs
             .filter(|(one, other)| one.path == other.path)
             .find(|(one, other)| {
@@ -32,7 +32,7 @@ impl Reparameterized {
             });
         let (one, other) = differ?;
         Some(format!(
-            "the scale of the adapter of {} (α of LoRA) is {} times that of the posterior",
+            "the scale of the adapter of {} (α of LoRA) is {} times that of {name}",
             one.path,
             other.gain / one.gain
         ))

@@ -31,32 +31,31 @@ impl Setting {
         found.map(|setting| setting.value.as_str())
     }
 
-    /// The first difference between the settings of a posterior's model and those of another model.
-    pub(super) fn difference(posterior: &[Self], model: &[Self]) -> Option<String> {
-        let describe = |path: &str| {
-            let show =
-                |value: Option<&str>| value.map_or("absent".into(), |value| format!("`{value}`"));
-            let (posterior, model) = (Self::value(posterior, path), Self::value(model, path));
-            let place = if path.is_empty() { "the model" } else { path };
-            format!(
-                "the setting {place} is {} in the posterior's file, {} in the model",
-                show(posterior),
-                show(model)
-            )
+    /// The first difference between the settings of two models with these names.
+    pub(super) fn difference(
+        [one, other]: [&[Self]; 2],
+        [name, other_name]: [&str; 2],
+    ) -> Option<String> {
+        let path = &first_difference(one, other)?.path;
+        let shown = |settings| match Self::value(settings, path) {
+            Some(value) => format!("`{value}`"),
+            None => "absent".into(),
         };
-        let differ = posterior
-            .iter()
-            .zip(model)
-            .find(|(one, other)| one != other);
-        let longer =
-            [posterior, model].map(|settings| settings.get(posterior.len().min(model.len())));
-        match (differ, longer) {
-            (None, [None, None]) => None,
-            (Some((setting, _)), _)
-            | (None, [Some(setting), _])
-            | (None, [None, Some(setting)]) => Some(describe(&setting.path)),
-        }
+        let place = if path.is_empty() { "the model" } else { path };
+        Some(format!(
+            "the setting {place} is {} in {name}, {} in {other_name}",
+            shown(one),
+            shown(other)
+        ))
     }
+}
+
+/// The first element of one list that is not in the same place of the other.
+pub(super) fn first_difference<'a, T: PartialEq>(one: &'a [T], other: &'a [T]) -> Option<&'a T> {
+    let differ = one.iter().zip(other).find(|(one, other)| one != other);
+    let common = one.len().min(other.len());
+    let longer = one.get(common).or_else(|| other.get(common));
+    differ.map(|(element, _)| element).or(longer)
 }
 
 /// A hash of the settings of a model.
@@ -247,7 +246,8 @@ mod tests {
     fn the_first_different_setting_is_named() {
         let device = Device::default();
         let difference = |one: Model, other: Model| {
-            Setting::difference(&settings_of(&one), &settings_of(&other))
+            let names = ["the posterior's file", "the model"];
+            Setting::difference([&settings_of(&one), &settings_of(&other)], names)
         };
         let base = || {
             model(

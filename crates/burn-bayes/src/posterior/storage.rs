@@ -368,6 +368,15 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     scratch.commit().map_err(|error| failed(&error))
 }
 
+/// Writes what a folder contains to the disk, where the system can: a name in it survives a power failure.
+pub(super) fn sync_folder(folder: &Path) {
+    let folder = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    let _ = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
+}
+
 pub(super) fn unreadable(path: &Path, error: impl std::fmt::Display) -> Error {
     Error::storage(format!("{} cannot be read: {error}", path.display()))
 }

@@ -79,10 +79,11 @@ impl Budget {
     where
         M: Module + ExampleLoss<Input: ExampleBatch + Send> + 'static,
     {
-        let most = (self.work / of_step) as u64;
-        let goes_on = !self.is_reached(r_hat) && sampling.step() < most.clamp(1, self.most_steps);
+        let most = ((self.work / of_step) as u64).clamp(1, self.most_steps);
+        let goes_on = !self.is_reached(r_hat) && sampling.step() < most;
         if goes_on {
-            sampling.lengthen(LENGTHENED);
+            // A short budget is not exceeded many times.
+            sampling.lengthen(LENGTHENED.min(most));
         }
         goes_on
     }

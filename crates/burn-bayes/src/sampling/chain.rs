@@ -32,10 +32,12 @@ impl Phases {
         let after = |share: f64| climbed + (share * config.tuning_steps as f64) as u64;
         let interval = (config.steps / config.draws) as u64;
         let tuned = climbed + config.tuning_steps as u64;
+        let settled = after(0.5);
         Self {
             climbed,
-            settled: after(0.5),
-            measured: after(0.85),
+            settled,
+            // In a short tuning too, the chain is measured.
+            measured: after(0.85).max(settled + 1),
             tuned,
             interval,
             end: tuned + interval * config.draws as u64,

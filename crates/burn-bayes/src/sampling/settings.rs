@@ -156,6 +156,36 @@ impl SamplingConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Result;
+    use crate::sampling::LogDensity;
+
+    struct Normals;
+
+    impl LogDensity for Normals {
+        fn evaluate(&mut self, place: &[f64], gradient: &mut [f64]) -> Result<f64> {
+            gradient.copy_from_slice(&place.iter().map(|z| -z).collect::<Vec<_>>());
+            Ok(-0.5 * place.iter().map(|z| z * z).sum::<f64>())
+        }
+    }
+
+    #[test]
+    fn chains_move_after_a_tuning_of_a_few_steps() {
+        for config in [SamplingConfig::new(), SamplingConfig::hmc()] {
+            for tuning in 1..6 {
+                let config = config
+                    .clone()
+                    .with_warm_up_steps(0)
+                    .with_tuning_steps(tuning);
+                let chains = config.with_steps(50).with_draws(50);
+                let chains = chains
+                    .sample_density(vec![Normals], vec![vec![0.0; 2]])
+                    .unwrap();
+                let moves = chains[0].windows(2).filter(|pair| pair[0] != pair[1]);
+                assert!(moves.count() > 10, "{tuning} steps of tuning");
+                assert!(chains[0].iter().flatten().all(|z| z.is_finite()));
+            }
+        }
+    }
 
     #[test]
     fn steps_are_divided_in_proportion_and_none_is_lost() {

@@ -47,10 +47,10 @@ where
             likelihood.outputs(width)
         ));
     }
-    if let Some(precisions) = likelihood.noise_precisions()
-        && ![1, width].contains(&precisions.len())
+    if let Likelihood::GaussianTargets { noise_precisions } = likelihood
+        && noise_precisions.len() != width
     {
-        let count = precisions.len();
+        let count = noise_precisions.len();
         return refused(format!(
             "has {width} targets of a row, but the likelihood has {count} noise precisions"
         ));

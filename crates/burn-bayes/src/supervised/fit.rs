@@ -312,8 +312,13 @@ impl<C: MethodConfig> Fit<C> {
         } = best;
         let parts = [&*training, &held_out];
         let verdict = beside_data(verdict, &bayesian.template().likelihood, rows, parts);
+        // The prior of a method of iterates is the weight decay of their training.
+        let prior = match (is_of_iterates::<C>(), config.prior.is_none()) {
+            (true, true) => Prior::isotropic(verdict.prior_precision.unwrap_or(PRECISION)),
+            _ => config.prior(),
+        };
         let test = ConvergenceTest::new(config.train_len)
-            .with_prior(config.prior())
+            .with_prior(prior)
             // A pair of draws costs two passes over the data.
             .with_most_pairs(epochs / 10);
         let each = || batches.epoch(epochs, 0);

@@ -146,12 +146,21 @@ where
                 Tensor::stack(predictor.map_draws(self.draws, forward)?, 0)
             }
         };
-        match first_not_finite(&outputs) {
-            None => Ok(Prediction::new(self.likelihood().clone(), outputs)),
-            Some(row) => Err(Error::config(
-                "inputs",
-                format!("give no finite outputs in row {row} (from 0); check that row"),
-            )),
+        let refused = |row: usize, what: &str| {
+            let problem = format!("give no finite {what} in row {row} (from 0); check that row");
+            Err(Error::config("inputs", problem))
+        };
+        if let Some(row) = first_not_finite(&outputs) {
+            return refused(row, "outputs");
+        }
+        let prediction = Prediction::new(self.likelihood().clone(), outputs);
+        // A rate is the exponential of an output.
+        match first_not_finite(&prediction.deviation().unsqueeze()) {
+            None => Ok(prediction),
+            Some(row) => refused(
+                row,
+                "mean and deviation, but outputs far outside of those of the training,",
+            ),
         }
     }
 

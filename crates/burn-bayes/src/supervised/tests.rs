@@ -18,8 +18,9 @@ use crate::methods::{SlangConfig, VifaConfig};
 use crate::metric::testing::metadata;
 use crate::metric::{AverageNllMetric, CrpsMetric, MixtureNllMetric};
 use crate::noise::Noise;
-use crate::posterior::{AnyPosterior, Posterior};
-use crate::train::Batches;
+use crate::posterior::{AnyPosterior, PointPosterior, Posterior};
+use crate::predict::Predictor;
+use crate::train::{Batches, Trainer};
 use crate::verdict::Verdict;
 use crate::{BayesianConfig, GaussianNll, Prior};
 
@@ -442,6 +443,67 @@ fn a_prediction_that_is_not_finite_is_an_error_that_names_the_row() {
     assert!(problem.contains("row 1 (from 0)"), "{problem}");
 }
 
+#[test]
+fn a_rate_beyond_single_precision_is_an_error_that_names_the_row() {
+    let net = Net::new(3, 1, false, 1);
+    let rates = |_: &Net, x: Tensor<2>| x;
+    let model: Supervised<Net> = Supervised::new(net, rates, Likelihood::Poisson);
+    let posterior = PointPosterior::of(&model, &ParamGroup::all()).unwrap();
+    let fitted = Fitted::new(Predictor::restore(model, posterior).unwrap()).with_draws(2);
+    let inputs = |last: f32| Tensor::from_floats([[1.0], [3.0], [last]], &Device::default());
+    assert!(fitted.predict(inputs(20.0)).is_ok());
+    for last in [50.0, 100.0] {
+        let problem = fitted.predict(inputs(last)).unwrap_err().to_string();
+        assert!(
+            problem.contains("mean and deviation") && problem.contains("row 2 (from 0)"),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn a_label_that_no_class_has_is_no_loss() {
+    let (x, _) = classes();
+    let x = x.narrow(0, 0, 4);
+    let labels = Tensor::<1, Int>::from_ints([0, 2, -1, 1], &Device::default());
+    for (likelihood, outputs) in [(Likelihood::Categorical, 2), (Likelihood::Ordinal, 1)] {
+        let net = Net::new(3, outputs, false, 1);
+        let model: Supervised<_, _, Tensor<1, Int>> =
+            Supervised::new(net, Net::forward, likelihood);
+        let losses = values(model.example_losses((x.clone(), labels.clone())));
+        let is_loss: Vec<bool> = losses.iter().map(|loss| loss.is_finite()).collect();
+        assert_eq!(is_loss, [true, false, false, true]);
+        let output = InferenceStep::step(&model, (x.clone(), labels.clone()));
+        let mixture = MixDraws::mix(vec![output.clone(), output]);
+        let mut metric = AverageNllMetric::new();
+        let refused = metric.update(&mixture.adapt(), &metadata());
+        assert!(refused.is_err(), "{refused:?}");
+
+        let config = BayesianConfig::new(4, VifaConfig::new());
+        let trainer = Trainer::new(config.init(model), AdamConfig::new().init(), 1e-3);
+        let batch = (x.clone(), labels.clone());
+        let error = trainer.run(&OneBatch(batch), &mut ()).unwrap_err();
+        assert!(
+            error.to_string().contains("a label that no class has"),
+            "{error}"
+        );
+    }
+}
+
+struct OneBatch<B>(B);
+
+impl<B: Clone> Batches for OneBatch<B> {
+    type Batch = B;
+
+    fn per_epoch(&self) -> usize {
+        1
+    }
+
+    fn epoch(&self, _epoch: usize, first: usize) -> impl Iterator<Item = B> {
+        std::iter::once(self.0.clone()).skip(first)
+    }
+}
+
 /// The only validation comes after the last epoch, and is no sign of a wrong N.
 /// Classes that have nothing to do with the inputs are learned by heart by a wide network.
 #[test]
@@ -546,6 +608,41 @@ fn noise_is_sampled_whatever_the_group() {
     let layout = fitted.posterior().layout();
     assert_eq!(layout.len(), 5 + 1);
     assert!(layout.entry(LOG_VARIANCE).is_some());
+}
+
+#[test]
+fn a_network_may_have_a_parameter_of_the_name_of_the_noise() {
+    #[derive(Module, Debug)]
+    struct Noisy {
+        line: Linear,
+        log_variance: Param<Tensor<1>>,
+    }
+    let net = || {
+        let device = Device::default();
+        Noisy {
+            line: LinearConfig::new(1, 1).init(&device),
+            log_variance: Param::from_tensor(Tensor::from_floats([-1.0], &device)),
+        }
+    };
+    let forward = |net: &Noisy, x: Tensor<2>| {
+        let mean = net.line.forward(x);
+        let variances = net
+            .log_variance
+            .val()
+            .unsqueeze_dim::<2>(0)
+            .expand(mean.shape());
+        Tensor::cat(vec![mean, variances], 1)
+    };
+    let model = Supervised::new(net(), forward, Likelihood::HeteroscedasticGaussian);
+    let fit = Fit::new(VifaConfig::new())
+        .with_epochs(3)
+        .with_progress(false);
+    let (fitted, _) = fit.run(model, curve()).unwrap();
+    let folder = Folder::new("own-log-variance");
+    fitted.save(folder.file("a.bpk")).unwrap();
+    let loaded: Fitted<Noisy> = Fitted::load(folder.file("a.bpk"), net(), forward).unwrap();
+    let of = |fitted: &Fitted<Noisy>| values(fitted.predict(curve().0).unwrap().deviation());
+    assert_eq!(of(&loaded), of(&fitted.with_any_form()));
 }
 
 #[test]
@@ -678,6 +775,22 @@ fn what_cannot_be_fitted_is_refused_by_name() {
         (x.clone(), y.clone()),
     );
     assert!(problem.contains("held_out: is 1"), "{problem}");
+    let columns = Tensor::cat(vec![y.clone(); 3], 1);
+    let net = Net::new(3, 3, false, 1);
+    let noise_precisions = vec![4.0];
+    let three = Supervised::new(
+        net,
+        Net::forward,
+        Likelihood::GaussianTargets { noise_precisions },
+    );
+    let problem = fit()
+        .run(three, (x.clone(), columns))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        problem.contains("3 targets of a row, but the likelihood has 1"),
+        "{problem}"
+    );
     let problem = message(fit().with_epochs(0), gaussian(1.0), (x.clone(), y.clone()));
     assert!(problem.contains("epochs"), "{problem}");
 

@@ -200,8 +200,11 @@ impl Clock {
         self.value().examples.load(Ordering::Relaxed)
     }
 
-    /// The clock after one more optimiser step, which may have been rejected.
+    /// The clock after one more optimiser step, which may have been rejected. A clone from before the step has no gradient
+    /// since the last step again, so that another training from it is as if this one had not been.
     pub(crate) fn after_step(self, is_rejected: bool) -> Self {
+        self.value().pass.store(0, Ordering::Relaxed);
+        self.value().examples.store(0, Ordering::Relaxed);
         let rejections = if is_rejected {
             self.rejections() + 1
         } else {

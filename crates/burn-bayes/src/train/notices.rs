@@ -38,6 +38,17 @@ impl RowsSeen {
         largest.fetch_max(rows as u64, Ordering::Relaxed);
     }
 
+    /// The same for one training; clones from before it begin again.
+    pub(crate) fn taken(&self) -> Self {
+        let taken = Counts {
+            rows: self.0.rows.swap(0, Ordering::Relaxed).into(),
+            largest_batch: self.0.largest_batch.swap(0, Ordering::Relaxed).into(),
+            is_checked: self.0.is_checked.load(Ordering::Relaxed).into(),
+            problem: OnceLock::new(),
+        };
+        Self(taken.into())
+    }
+
     /// The validations need not come after an epoch each.
     pub(crate) fn leave_unchecked(&self) {
         self.0.is_checked.store(true, Ordering::Relaxed);

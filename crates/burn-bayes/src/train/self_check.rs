@@ -33,6 +33,19 @@ pub(crate) struct SelfCheck {
 }
 
 impl SelfCheck {
+    /// The same for one training; clones from before it begin again.
+    pub(crate) fn taken(&self) -> Self {
+        let taken = |count: &AtomicU64| Arc::new(count.swap(0, Ordering::Relaxed).into());
+        let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        Self {
+            gathered: taken(&self.gathered),
+            steps: taken(&self.steps),
+            losses: Arc::new(Mutex::new(std::mem::take(&mut losses))),
+            decay: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn off(self) -> Self {
         Self {
             is_off: true,

@@ -22,10 +22,13 @@ impl EarlierEpoch {
     /// The epoch with these losses, if they are less than those of the best one before it.
     pub(crate) fn or_better(best: Option<Self>, epoch: usize, losses: Vec<f64>) -> Self {
         let sum = |losses: &[f64]| losses.iter().sum::<f64>();
-        // Losses that are not finite are not less.
-        let is_better = |best: &Self| sum(&losses) < sum(&best.losses);
+        // Losses that are not finite are not less, and any others are less than they.
+        let is_best = |best: &Self| {
+            let least = sum(&best.losses);
+            least.is_finite() && !(sum(&losses) < least)
+        };
         match best {
-            Some(best) if !is_better(&best) => best,
+            Some(best) if is_best(&best) => best,
             _ => Self {
                 epoch,
                 losses,
@@ -76,6 +79,8 @@ mod tests {
         });
         let best = best.unwrap();
         assert_eq!(best.epoch, 3);
+        let none = EarlierEpoch::or_better(None, 1, losses(f64::NAN));
+        assert_eq!(EarlierEpoch::or_better(Some(none), 2, losses(0.9)).epoch, 2);
         // By .1 exactly.
         let average: Vec<f64> = (0..50).map(|row| 0.5 + f64::from(row % 2)).collect();
         let found = best.clone().beside(&average).problem().unwrap();

@@ -219,6 +219,11 @@ fn a_predictor_has_the_same_closed_form() {
     let found = predictor.linearized().unwrap().outputs(&inputs).unwrap();
     let expected = linearized.outputs(&inputs).unwrap();
     assert_eq!(values(&found.variance), values(&expected.variance));
+    // An empty part of the rows, after others.
+    let error = linearized
+        .outputs(&inputs.clone().narrow(0, 0, 0))
+        .unwrap_err();
+    assert!(error.to_string().contains("have no examples"), "{error}");
     let draws = linearized.draws(&inputs, Noise::new(2), 4000).unwrap();
     let variances = values(&draws.var(0).reshape([2 * ROWS]).to_device(&device()));
     let scales = values(&expected.variance);

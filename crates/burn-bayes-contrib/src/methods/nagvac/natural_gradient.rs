@@ -4,7 +4,7 @@ use burn::module::Param;
 use burn::tensor::Tensor;
 use burn_bayes::Result;
 use burn_bayes::eval::Bounded;
-use burn_bayes::kernels::{at_least, to_host};
+use burn_bayes::kernels::{self, at_least, to_host};
 use burn_bayes::methods::{Context, updated};
 
 use super::{NagvacState, Velocity};
@@ -36,7 +36,7 @@ struct Gradient {
 impl Gradient {
     /// n₁, n₂/c, n₃, and gᵀn of the mean and of the covariance, for b in units of c and c itself.
     fn natural(self, relative: &Tensor<1>, deviation: &Tensor<1>, damping: f64) -> [Tensor<1>; 5] {
-        let sum = |left: &Tensor<1>, right: &Tensor<1>| (left.clone() * right.clone()).sum();
+        let sum = |left: &Tensor<1>, right: &Tensor<1>| kernels::sum(left.clone() * right.clone());
         let kappa = sum(relative, relative);
         let share = kappa.clone() / kappa.clone().add_scalar(1.0);
 

@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use burn_bayes::eval::ConformalCross;
+use burn_bayes_data::{FarValues, Preprocessor};
 use serde::Serialize;
 
 use super::{Comparison, Runs, cell, runs_of};
@@ -34,6 +35,9 @@ pub(super) struct CrossIntervals {
     /// The places of the new rows in their file, from 1.
     #[serde(skip)]
     places: Vec<usize>,
+    /// Their values that no row of the data is near to, by column.
+    #[serde(skip)]
+    far: Vec<FarValues>,
 }
 
 /// The intervals of a method.
@@ -61,7 +65,8 @@ impl Comparison {
         let (Some(request), Some(new)) = (&runs.new_rows, runs.new_table(rows)?) else {
             return Ok(self);
         };
-        let target = new.table.column(&runs.config().data.targets()?[0]).ok();
+        let data = &runs.config().data;
+        let target = new.table.column(&data.targets()?[0]).ok();
         let targets: Option<Vec<f64>> =
             target.and_then(|column| new.rows.iter().map(|&row| column.number(row)).collect());
         let mut methods = Vec::new();
@@ -80,6 +85,8 @@ impl Comparison {
                 )?);
             }
         }
+        let prepared = data.preprocessor(&rows.table)?;
+        let prepared = Preprocessor::fit(&prepared, &rows.table, rows.train.iter().copied())?;
         let known = rows.train.len();
         self.intervals = Some(CrossIntervals {
             level: request.level,
@@ -88,6 +95,7 @@ impl Comparison {
             guarantee: guarantee(request.level, known, runs.folds),
             methods,
             places: new.rows.iter().map(|row| row + 1).collect(),
+            far: prepared.far_values(&new.table, new.rows.iter().copied())?,
         });
         Ok(self)
     }
@@ -140,6 +148,10 @@ fn guarantee(level: f64, rows: usize, folds: usize) -> String {
 }
 
 impl CrossIntervals {
+    pub(super) fn far(&self) -> &[FarValues] {
+        &self.far
+    }
+
     /// Writes one line for each method and row.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         let rows = self.methods.iter().flat_map(|found| {

@@ -17,6 +17,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use burn_bayes::eval::{PairedLosses, resampled_t_test};
+use burn_bayes_data::FarValues;
 use cross_intervals::CrossIntervals;
 use serde::Serialize;
 
@@ -27,6 +28,7 @@ use crate::files::{csv_bytes, write_whole};
 use crate::order::by_cost;
 use crate::scores::{Better, DIVERGED, Lines, Measures, ScoreSpec, Summary};
 use crate::settings::PlainName;
+use crate::text::decimals;
 use burn_bayes::eval::Bounded;
 
 /// The minimum number of runs for a test: with few runs, differences may be equal by chance.
@@ -165,6 +167,11 @@ impl Comparison {
                 "all {diverged} runs diverged; lower `learning_rate`, or set `clip`"
             ))),
         }
+    }
+
+    /// The values of the new rows that no row of the data is near to, by column; empty without new rows.
+    pub fn far(&self) -> &[FarValues] {
+        self.intervals.as_ref().map_or(&[], CrossIntervals::far)
     }
 
     /// Writes `compare.md` and `compare.csv`, and `intervals.csv` if there are new rows.
@@ -338,9 +345,9 @@ fn shown(entry: Option<&Entry>) -> String {
     let Some(entry) = entry else {
         return "–".into();
     };
-    let mut text = format!("{:.4}", entry.mean);
+    let mut text = decimals(entry.mean, 4);
     if let Some(error) = entry.standard_error {
-        let _ = write!(text, " ± {error:.4}");
+        let _ = write!(text, " ± {}", decimals(error, 4));
     }
     if entry.is_best {
         text = format!("**{text}**");

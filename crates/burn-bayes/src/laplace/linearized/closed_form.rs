@@ -78,6 +78,10 @@ impl Part<3> for Covariances<'_> {
     }
 }
 
+fn without_examples() -> Error {
+    Error::config("features", "have no examples")
+}
+
 impl<M: Module + ModelOutputs + 'static> Linearized<M> {
     /// The outputs, and a part of their covariance.
     pub(super) fn closed_form<const R: usize>(
@@ -102,6 +106,9 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
             };
             means.push(mean);
             covariances.push(covariance);
+        }
+        if means.is_empty() {
+            return Err(without_examples());
         }
         Ok((Tensor::cat(means, 0), Tensor::cat(covariances, 0)))
     }
@@ -154,7 +161,7 @@ impl<M: Module + ModelOutputs + 'static> Linearized<M> {
             return Ok(batching);
         }
         let first = micro_batches(features, FEWEST_EXAMPLES)?.next();
-        let first = first.ok_or_else(|| Error::config("features", "have no examples"))?;
+        let first = first.ok_or_else(without_examples)?;
         let outputs = self.gradients.outputs(&self.model, &first)?;
         let [_, width] = outputs.dims();
         let identity: Tensor<2> = Tensor::eye(width, &outputs.device());

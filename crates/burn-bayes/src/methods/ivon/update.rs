@@ -6,7 +6,7 @@ use burn_bayes_eval::Bounded;
 
 use super::IvonState;
 use crate::error::Result;
-use crate::kernels::to_host;
+use crate::kernels::{sum, to_host};
 use crate::methods::method_state::Context;
 use crate::methods::start::updated;
 
@@ -45,7 +45,7 @@ impl IvonState {
         let curvature = self.next_curvature(context, step, products, examples);
         // One read from the device; the sums are not finite if any element is not finite.
         let size = regularised.square() / curvature.clone();
-        let numbers = to_host(Tensor::cat(vec![size.sum(), curvature.clone().sum()], 0));
+        let numbers = to_host(Tensor::cat(vec![sum(size), sum(curvature.clone())], 0));
         if !numbers.iter().sum::<f64>().is_finite() {
             return Err(context.setup.non_finite(step, gradient));
         }

@@ -5,7 +5,7 @@ use burn_bayes_eval::Bounded;
 
 use crate::algebra::{IdentityPlus, SquareMatrix};
 use crate::error::{Error, Result};
-use crate::kernels::{PrecisionUpdate, to_host};
+use crate::kernels::{PrecisionUpdate, sum, to_host};
 use crate::methods::proposal::Update;
 
 /// A natural-gradient step.
@@ -63,7 +63,7 @@ impl NaturalStep {
     /// The step to a precision without factors.
     pub(crate) fn diagonal(gradient: Tensor<1>, precision: Tensor<1>) -> Result<Self> {
         let square = gradient.clone().square() / precision.clone();
-        let sums = [square, precision.clone()].map(Tensor::sum).to_vec();
+        let sums = [square, precision.clone()].map(sum).to_vec();
         let sums = to_host(Tensor::cat(sums, 0));
         Self::new(PrecisionUpdate {
             factors: None,

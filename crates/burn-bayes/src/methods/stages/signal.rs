@@ -9,6 +9,7 @@ use super::{FAST_STEPS, GROWTHS, SCALE_RATE, Stages, expanded};
 use crate::error::{Error, Result};
 use crate::kernels::composed::to_host;
 use crate::kernels::statistics::column_dot;
+use crate::kernels::sum;
 use crate::methods::algorithm::Stage;
 use crate::methods::function_terms::FunctionTerms;
 use crate::methods::method_state::{Context, take_sum};
@@ -91,7 +92,7 @@ impl Stages {
     /// The sums over the weights of every parameter.
     pub(crate) fn sums(layout: &Layout, values: Tensor<1>) -> Tensor<1> {
         let entries = layout.entries().iter();
-        let sums = entries.map(|entry| values.clone().narrow(0, entry.offset, entry.len()).sum());
+        let sums = entries.map(|entry| sum(values.clone().narrow(0, entry.offset, entry.len())));
         let sums: Vec<Tensor<1>> = sums.collect();
         match sums.is_empty() {
             true => Tensor::zeros([1], &values.device()),

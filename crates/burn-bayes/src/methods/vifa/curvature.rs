@@ -15,7 +15,8 @@ use burn_bayes_graph::ExampleGradients;
 
 use crate::kernels::statistics::column_dot;
 use crate::kernels::{
-    self, CovarianceGradient, CovarianceParts, DrawGradient, FactorUnits, Objective, inner_products,
+    self, CovarianceGradient, CovarianceParts, DrawGradient, FactorUnits, Objective,
+    inner_products, sum,
 };
 use crate::methods::{DivergenceGradient, GradientPieces, Proposal, Setup, whole};
 
@@ -170,14 +171,10 @@ fn with_curvature(
 
 /// The gradient with its squared norms, and a sign of numbers that are not finite.
 fn measured(gradient: CovarianceGradient) -> CovarianceGradient {
-    let mut norms = vec![gradient.mean.clone().square().sum()];
-    norms.extend(
-        gradient
-            .factors
-            .clone()
-            .map(|factors| factors.square().sum()),
-    );
-    norms.push(gradient.log_variance.clone().square().sum());
+    let mut norms = vec![sum(gradient.mean.clone().square())];
+    let factors = gradient.factors.clone();
+    norms.extend(factors.map(|factors| sum(factors.square())));
+    norms.push(sum(gradient.log_variance.clone().square()));
     let norms = kernels::composed::to_host(Tensor::cat(norms, 0));
     let squared_norms = match norms.as_slice() {
         [mean, factors, log_variance] => [*mean, *factors, *log_variance],

@@ -11,6 +11,7 @@ use super::super::draws::Outside;
 use super::super::gather::{Gather, stopped};
 use super::super::own_decay::decayed;
 use super::super::scale_free::scale_free;
+use super::super::validation_check::ValidationCheck;
 use super::Bayesian;
 use crate::error::Error;
 use crate::likelihood::MixDraws;
@@ -111,6 +112,16 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         }
     }
 
+    /// With checks that clones from before the training do not share: each may be trained.
+    fn with_own_checks(self) -> Self {
+        Self {
+            self_check: self.self_check.taken(),
+            rows_seen: self.rows_seen.taken(),
+            validation_check: ValidationCheck::default(),
+            ..self
+        }
+    }
+
     /// Stops the training without a step.
     fn stopped(self, error: Error) -> Self {
         self.stop(error);
@@ -174,6 +185,10 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             None => (self.algorithm, false),
         };
         let bayesian = Self { algorithm, ..self };
+        let bayesian = match bayesian.clock.step() {
+            0 => bayesian.with_own_checks(),
+            _ => bayesian,
+        };
         let self_check = bayesian.self_check.clone();
         let bayesian = bayesian.after_step(is_rejected, |trainable| {
             self_check.decay(|| {
