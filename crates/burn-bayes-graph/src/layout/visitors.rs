@@ -31,7 +31,7 @@ pub(super) fn collect<M: Module>(module: &M, group: &ParamGroup) -> Result<Vec<L
     let selected = collector.found.into_iter().filter(is_selected);
     let entries = selected.map(|Found { mut entry, dtype, .. }| {
         let path = &entry.path;
-        if entry.len() == 0 {
+        if entry.is_empty() {
             return Err(Error::layout(format!(
                 "{path} has no elements; leave its layer out of the model, or the parameter out of the group"
             )));

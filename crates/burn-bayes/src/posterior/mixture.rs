@@ -42,7 +42,7 @@ enum Components<P> {
         files: Vec<PathBuf>,
         device: Device,
         /// That of the first file.
-        first_state: ModelState,
+        first_state: Box<ModelState>,
         /// The states that replace those of the files.
         states: Vec<Option<ModelState>>,
         /// The component that was read last, and its index.
@@ -98,7 +98,7 @@ impl<P: Posterior> Mixture<P> {
         Ok(Self {
             layout: first.layout().clone(),
             components: Components::OnDisk {
-                first_state: first.state(Noise::new(0))?,
+                first_state: first.state(Noise::new(0))?.into(),
                 states: vec![None; files.len()],
                 files,
                 device: device.clone(),

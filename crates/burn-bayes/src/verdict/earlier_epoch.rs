@@ -23,12 +23,9 @@ impl EarlierEpoch {
     pub(crate) fn or_better(best: Option<Self>, epoch: usize, losses: Vec<f64>) -> Self {
         let sum = |losses: &[f64]| losses.iter().sum::<f64>();
         // Losses that are not finite are not less, and any others are less than they.
-        let is_best = |best: &Self| {
-            let least = sum(&best.losses);
-            least.is_finite() && !(sum(&losses) < least)
-        };
+        let is_better = |least: f64| !least.is_finite() || sum(&losses) < least;
         match best {
-            Some(best) if is_best(&best) => best,
+            Some(best) if !is_better(sum(&best.losses)) => best,
             _ => Self {
                 epoch,
                 losses,
