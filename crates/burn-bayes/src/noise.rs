@@ -199,13 +199,17 @@ impl Noise {
         (whole.uniform() + evenly(self.row, strata)).fract()
     }
 
-    /// The noise with which one of `strata` things draws after it was chosen among them by [`stratified`](Self::stratified).
-    /// It has the same normals, and further choices by it are independent of this one: they are spread evenly over the rows that
-    /// choose the same thing.
-    pub(crate) fn of_chosen(self, strata: usize) -> Self {
+    /// The noise with which a thing draws after it was chosen by [`stratified`](Self::stratified). It has the same normals, and
+    /// further choices by it are independent of this one. Those after a choice among `strata` equally probable things are
+    /// spread evenly over the rows that choose the same thing.
+    pub(crate) fn of_chosen(self, strata: Option<usize>) -> Self {
+        let (whole, row) = match strata {
+            Some(strata) => (self.whole, self.row / strata as u64),
+            None => (self.stream, 0),
+        };
         Self {
-            whole: mix(self.whole ^ CHOSEN),
-            row: self.row / strata.max(1) as u64,
+            whole: mix(whole ^ CHOSEN),
+            row,
             ..self
         }
     }

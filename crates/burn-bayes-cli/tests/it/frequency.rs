@@ -1,10 +1,5 @@
 //! Rows that stand for several.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
-use crate::predict::numbers;
 use crate::workplace::Workplace;
 
 /// Doses, outcomes and how often they were seen.
@@ -48,51 +43,43 @@ fn a_row_that_stands_for_several_is_as_many_rows() {
     let posterior =
         |run: &str| std::fs::read(place.path(run).join("posterior.safetensors")).unwrap();
     assert!(posterior("cells") == posterior("all"));
-    let scores = |call: &str| -> Value {
-        let scores: Value = serde_json::from_str(&place.output(call)).unwrap();
-        [
-            &scores["rows"],
-            &scores["nll"]["value"],
-            &scores["accuracy"]["value"],
-        ]
-        .into_iter()
-        .cloned()
-        .collect()
-    };
+    let scores = |call: &str| place.output(call);
     let of_cells = scores("evaluate cells cells.csv --json");
     assert_eq!(of_cells, scores("evaluate all all.csv --json"));
     // Rows of a file without the column are counted once.
     assert_eq!(of_cells, scores("evaluate cells all.csv --json"));
 }
 
-/// A row is held out with all of its copies, which are alike, or with none; guarantees count it once.
+/// Held-out rows, scores and folds are those of a file with a line for each row.
 #[test]
-fn copies_are_on_one_side() {
+fn copies_are_dealt_like_other_rows() {
     let place = Workplace::new();
-    let rows: String = (0..60)
-        .map(|row| format!("{row},{},{}\n", (row as f64).sin(), 1 + row % 3))
+    let row = |row: usize| format!("{row},{}", (row as f64).sin());
+    let counted: String = (0..60)
+        .map(|number| format!("{},{}\n", row(number), 1 + number % 3))
         .collect();
-    place.write("counted.csv", &format!("x,y,seen\n{rows}"));
-    place.output(
-        "fit --data counted.csv --frequency seen --target y --task regression --target-scale linear --model linear \
-         --method exact --validation 0.5 --out run",
-    );
-    let mut counts = BTreeMap::new();
-    for row in numbers(&place.read("run/validation.csv"), "row") {
-        *counts.entry(row as usize).or_insert(0) += 1;
+    place.write("counted.csv", &format!("x,y,seen\n{counted}"));
+    let all: String = (0..60)
+        .map(|number| format!("{}\n", row(number)).repeat(1 + number % 3))
+        .collect();
+    place.write("all.csv", &format!("x,y\n{all}"));
+    let options = "--target y --task regression --target-scale linear --model linear";
+    for (file, more) in [("counted", "--frequency seen"), ("all", "")] {
+        let data = format!("--data {file}.csv {more} {options}");
+        place.output(&format!("fit {data} --method exact --out {file}"));
+        place.output(&format!(
+            "compare {data} --methods exact,map --no-plain --epochs 2 --repeats 1 --folds 3 --out {file}-folds"
+        ));
     }
-    assert_eq!(counts.len(), 30);
-    for (row, count) in counts {
-        assert_eq!(count, 1 + (row - 1) % 3, "{row}");
-    }
-    place.write("new.csv", "x\n1\n");
-    let predict = "predict run new.csv --conformal 0.9";
-    let output = place.burn_bayes(predict).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("calibrated on 30 held-out rows"), "{told}");
-    // As many as 30 rows, not as their copies, can bear out.
-    let (code, message) = place.failure("predict run new.csv --conformal 0.98");
-    assert!(code == 3 && message.contains("49"), "{message}");
+    let scores = |run: &str| place.read(&format!("{run}/scores.json"));
+    assert_eq!(scores("counted"), scores("all"));
+    // Methods, scores and standard errors, without p-values and seconds.
+    let folds = |run: &str| {
+        let read = place.read(&format!("{run}-folds/compare.csv"));
+        let row = |line: &str| line.split(',').take(5).map(String::from).collect();
+        read.lines().map(row).collect::<Vec<Vec<String>>>()
+    };
+    assert_eq!(folds("counted"), folds("all"));
 }
 
 #[test]

@@ -172,7 +172,7 @@ mod needs_python {
                 "--task regression --target-scale log --method slang --epochs 5",
                 "--task regression --target-scale log --method laplace --epochs 5 --likelihood heteroscedastic",
                 "--task regression --target-scale linear --method vifa --epochs 5 --rank 2",
-                "--task regression --target-scale linear --method ivon --epochs 5 --model mlp:4,3",
+                "--task regression --target-scale linear --method ivon --epochs 40 --model mlp:4,3",
                 "--task regression --target-scale log --method exact --model linear",
                 "--task regression --target-scale log --method map --epochs 5",
             ],

@@ -254,7 +254,7 @@ fn the_latest_rows_are_held_out() {
             "--time shop",
             "`shop`, which is not a column of numbers or dates",
         ),
-        ("--time empty", "has no value in row 1"),
+        ("--time empty", "has no value in shops.csv, line 2"),
         ("--time when", "not a column"),
         ("--time price", "is the target"),
         ("--time day --group-by shop", "`--group-by`"),

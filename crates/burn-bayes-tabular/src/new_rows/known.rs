@@ -1,6 +1,5 @@
 //! Scores of a run on a file of rows with known targets.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use burn_bayes_data::{
@@ -180,14 +179,8 @@ pub(super) fn conformal(
     let recent = |path: &PathBuf| {
         let rows = KnownRows::read(run, path, format, &[], None)?;
         rows.expect_others(run)?;
-        // Each row once, as the held-out ones.
-        let mut known = HashSet::new();
-        let places = rows.inputs.places.iter().enumerate();
-        let firsts = places.filter(|(_, place)| known.insert(**place));
-        let firsts: Vec<usize> = firsts.map(|(row, _)| row).collect();
-        let targets = true_targets(&rows.dataset, run.model.target()).select(&firsts);
-        let features = rows.dataset.features().select(&firsts)?;
-        let predictions = run.predict(&features, run.draws(None)?)?;
+        let targets = true_targets(&rows.dataset, run.model.target());
+        let predictions = run.predict(rows.dataset.features(), run.draws(None)?)?;
         Known::of_targets(&predictions, &targets)
     };
     let recent = request.recent.as_ref().map(recent).transpose()?;

@@ -1,12 +1,9 @@
-//! The predictions of the held-out rows of a run, read from its `validation.csv`: each row of the data once, because the copies
-//! of one that stands for several are alike, and guarantees count independent rows.
+//! The predictions of the held-out rows of a run, read from its `validation.csv`.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use burn_bayes_data::{ColumnKind, CsvOptions, Header, Table, read_csv};
 
-use super::ROW;
 use crate::error::{Result, TabularError};
 
 /// Columns of the file.
@@ -14,8 +11,6 @@ use crate::error::{Result, TabularError};
 pub(crate) struct HeldOutTable {
     path: PathBuf,
     table: Table,
-    /// The lines to use.
-    lines: Vec<usize>,
 }
 
 impl HeldOutTable {
@@ -24,7 +19,7 @@ impl HeldOutTable {
     /// # Errors
     /// If the file is damaged.
     pub(crate) fn read(path: &Path, numbers: &[String], words: &[String]) -> Result<Self> {
-        let numbers = || numbers.iter().map(String::as_str).chain([ROW]);
+        let numbers = || numbers.iter().map(String::as_str);
         let columns = || numbers().chain(words.iter().map(String::as_str));
         let mut options = CsvOptions::default()
             .with_delimiter(b',')
@@ -39,36 +34,28 @@ impl HeldOutTable {
         for name in words {
             options = options.with_kind(name.as_str(), ColumnKind::Category);
         }
-        let table = read_csv(path, &options)?;
-        let place = table.column(ROW).ok();
-        let mut known = HashSet::new();
-        let mut is_new = |line: usize| {
-            let place = place.and_then(|column| column.number(line));
-            place.is_none_or(|place| known.insert(place.to_bits()))
-        };
         Ok(Self {
-            lines: (0..table.rows()).filter(|&line| is_new(line)).collect(),
             path: path.into(),
-            table,
+            table: read_csv(path, &options)?,
         })
     }
 
     /// The number of rows.
     pub(crate) fn rows(&self) -> usize {
-        self.lines.len()
+        self.table.rows()
     }
 
     /// A column of numbers.
     pub(crate) fn numbers(&self, name: &str) -> Result<Vec<f64>> {
         let column = self.table.column(name)?;
-        let values = self.lines.iter().map(|&line| column.number(line));
+        let values = (0..self.rows()).map(|row| column.number(row));
         self.complete(name, values)
     }
 
     /// A column of words.
     pub(crate) fn words(&self, name: &str) -> Result<Vec<&str>> {
         let column = self.table.column(name)?;
-        let values = self.lines.iter().map(|&line| column.category(line));
+        let values = (0..self.rows()).map(|row| column.category(row));
         self.complete(name, values)
     }
 

@@ -32,6 +32,6 @@ pub use samples::SampleTable;
 pub(crate) use selection::{Abstention, threshold_at_risk};
 pub use table::PredictionTable;
 pub(crate) use table::{
-    DEVIATIONS, EPISTEMIC, LABEL, MEAN, ROW, TARGET, column_name, probability_column,
+    DEVIATIONS, EPISTEMIC, LABEL, MEAN, TARGET, column_name, probability_column,
 };
 pub use uncertainty::Uncertainty;

@@ -2,6 +2,7 @@
 
 mod frequency;
 mod inputs;
+mod same_rows;
 mod split_table;
 mod task;
 mod training_set;
@@ -25,8 +26,9 @@ use crate::settings::{DataSettings, HeaderName, MissingName, listed, refused};
 
 pub(crate) use frequency::repeated;
 pub use inputs::RowInputs;
+pub(crate) use same_rows::are_rows_of;
+pub(crate) use split_table::rows_with_targets;
 pub use split_table::{HeldOut, SplitTable};
-pub(crate) use split_table::{are_rows_of, rows_with_targets};
 pub use task::InferredTask;
 pub(crate) use training_set::held_out_rows;
 pub use training_set::{Target, TrainingSet};
@@ -103,6 +105,9 @@ pub fn warnings(table: &Table, settings: &DataSettings) -> Result<Vec<String>> {
                 quoted(name)
             ));
         }
+    }
+    if let Some(warning) = frequency::warning(table, settings, &features) {
+        warnings.push(format!("{path}: {warning}"));
     }
     if !have_lines {
         let counts = imputed.iter().map(|column| {

@@ -1,7 +1,6 @@
 //! Which rows of a table train, and which are held out.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,8 +9,7 @@ use burn_bayes_data::{
     grouped_partition, latest_partition, partition, stratified_partition,
 };
 
-use super::frequency::{copies, counted};
-use super::usable_rows;
+use super::{are_rows_of, repeated, usable_rows};
 use crate::error::{Result, TabularError};
 use crate::order::selected;
 use crate::settings::{DataSettings, MissingName, refused};
@@ -54,15 +52,14 @@ impl SplitTable {
             }
             return Ok(Self {
                 held_out: HeldOut {
-                    rows: copies(&other, rows_to_use(&other, settings, path)?, settings),
+                    rows: rows_to_use(&other, settings, path)?,
                     table: Arc::new(other),
                 },
-                train: copies(&table, rows, settings),
                 table: Arc::new(table),
+                train: rows,
             });
         }
         let (train, validation) = dealt(&table, &rows, settings, seed)?;
-        let [train, validation] = [train, validation].map(|rows| copies(&table, rows, settings));
         Ok(Self::of(table, train, validation))
     }
 
@@ -85,50 +82,33 @@ impl SplitTable {
     }
 
     /// Cross-validation splits of the training rows: stratified by class for a classification, by whole groups, or forward in
-    /// time. The copies of a row that stands for several are on one side.
+    /// time.
     ///
     /// # Errors
     /// If there are too few rows, groups or times.
     pub fn divisions(&self, settings: &DataSettings, folds: KFold) -> Result<Vec<Split>> {
-        let mut counts: HashMap<usize, usize> = HashMap::new();
-        let is_first = |&row: &usize| {
-            let count = counts.entry(row).or_insert(0);
-            *count += 1;
-            *count == 1
-        };
-        let rows: Vec<usize> = self.train.iter().copied().filter(is_first).collect();
-        let all = |rows: Vec<usize>| {
-            let copies = rows
-                .iter()
-                .map(|row| std::iter::repeat_n(*row, counts[row]));
-            copies.flatten().collect()
-        };
         let divisions = match (Order::of(&self.table, settings)?, settings.task()?.into()) {
-            (Order::Groups(groups), _) => folds.grouped_splits(&selected(&groups, &rows))?,
-            (Order::Times(times), _) => folds.splits_in_time(&selected(&times, &rows))?,
+            (Order::Groups(groups), _) => folds.grouped_splits(&selected(&groups, &self.train))?,
+            (Order::Times(times), _) => folds.splits_in_time(&selected(&times, &self.train))?,
             (Order::Random, Task::Regression | Task::Counts | Task::Multilabel) => {
-                folds.splits(rows.len())?
+                folds.splits(self.train.len())?
             }
             (Order::Random, Task::Classification) => {
                 let target = self.table.column(&settings.targets()?[0])?;
                 let groups = target.groups();
-                let groups = selected(&groups, &rows);
+                let groups = selected(&groups, &self.train);
                 // First without classes, so that an invalid number of folds is not blamed on a class.
                 folds.splits(groups.len())?;
                 let path = settings.path()?;
                 folds.stratified_splits(&groups).map_err(|_| {
-                    let rarest = rarest_class(path, target, &rows);
+                    let rarest = rarest_class(path, target, &self.train);
                     let cure = "use fewer folds, or leave the rows out";
                     TabularError::Data(format!("{rarest}, fewer than the number of folds; {cure}"))
                 })?
             }
         };
         let divisions = divisions.into_iter();
-        let of_table = divisions.map(|split| {
-            let Split { train, test } = split.of_rows(&rows);
-            let (train, test) = (all(train), all(test));
-            Split { train, test }
-        });
+        let of_table = divisions.map(|split| split.of_rows(&self.train));
         Ok(of_table.collect())
     }
 }
@@ -181,7 +161,7 @@ pub(crate) fn rows_with_targets(
     Ok(rows.into_iter().filter(is_known).collect())
 }
 
-/// The rows that the treatment of missing values leaves, and that stand for at least one; there is one.
+/// The rows that the treatment of missing values leaves, at least one, each as often as it counts.
 fn rows_to_use(table: &Table, settings: &DataSettings, path: &Path) -> Result<Vec<usize>> {
     if settings.missing == MissingName::Refuse {
         table.check_complete()?;
@@ -200,7 +180,7 @@ fn rows_to_use(table: &Table, settings: &DataSettings, path: &Path) -> Result<Ve
         let path = path.display();
         return Err(TabularError::Data(format!("{path}: {problem}")));
     }
-    counted(table, rows, settings, path)
+    repeated(table, rows, settings, path)
 }
 
 /// Reads a further file with the columns of a table, of the same types.
@@ -212,37 +192,6 @@ fn read_as(table: &Table, path: &Path, settings: &DataSettings) -> Result<Table>
     let options = options.with_kept(settings.kept_columns().cloned());
     let options = CsvOptions { kinds, ..options };
     Ok(CsvReader::open(path, options)?.read_all()?)
-}
-
-/// Fewer rows may all be equal to others by chance.
-const FEWEST_COPIES: usize = 10;
-
-/// Whether the rows of a table are those of `known`, in any order, or some of them. Where half of the known rows have copies
-/// among themselves, some may be equal by chance.
-pub(crate) fn are_rows_of(known: &Table, table: &Table) -> bool {
-    let columns = table.columns().iter().map(Column::name);
-    let names: Vec<&str> = columns.filter(|name| known.column(name).is_ok()).collect();
-    let (of_known, of_table) = (row_counts(known, &names), row_counts(table, &names));
-    let copied = of_known.values().filter(|count| **count > 1).sum::<usize>();
-    let by_chance = table.rows() < FEWEST_COPIES || 2 * copied > known.rows();
-    match by_chance {
-        true => of_known == of_table,
-        false => of_table.keys().all(|row| of_known.contains_key(row)),
-    }
-}
-
-/// How often each row of a table comes, by the hash of its cells in these columns.
-fn row_counts(table: &Table, names: &[&str]) -> HashMap<u64, usize> {
-    let columns: Vec<&Column> = names.iter().flat_map(|name| table.column(name)).collect();
-    let mut counts = HashMap::new();
-    for row in 0..table.rows() {
-        let mut hasher = DefaultHasher::new();
-        columns
-            .iter()
-            .for_each(|column| column.label(row).hash(&mut hasher));
-        *counts.entry(hasher.finish()).or_insert(0) += 1;
-    }
-    counts
 }
 
 /// Training and validation rows: stratified by class for a classification, by whole groups, or in time.
@@ -338,74 +287,4 @@ fn refuse_rare_classes(target: &Column, rows: &[usize], settings: &DataSettings)
         "{file}, column `{name}`: the class `{class}` has one row, but at least two are needed, one for \
          training and one to hold out; {cure}"
     )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::{TargetColumns, TaskName};
-
-    fn numbers(name: &str, value: impl Fn(usize) -> f64) -> Column {
-        Column::numbers(name, (0..40).map(value).collect())
-    }
-
-    #[test]
-    fn the_copies_of_a_row_are_on_one_side() {
-        let table = Table::new(vec![
-            numbers("x", |row| row as f64),
-            numbers("y", |row| (row as f64).sin()),
-            numbers("seen", |row| (row % 4) as f64),
-        ]);
-        let settings = DataSettings {
-            path: Some("rows.csv".into()),
-            target: Some(TargetColumns::from("y")),
-            task: Some(TaskName::Regression),
-            frequency: Some("seen".into()),
-            validation: 0.5,
-            ..DataSettings::default()
-        };
-        let expect_whole = |train: &[usize], other: &[usize], rows: usize| {
-            assert!(train.iter().all(|row| !other.contains(row)));
-            let all = [train, other].concat();
-            for row in &all {
-                assert_eq!(all.iter().filter(|&other| other == row).count(), row % 4);
-            }
-            let counts: BTreeMap<usize, ()> = all.iter().map(|row| (*row, ())).collect();
-            assert_eq!(counts.len(), rows);
-        };
-        let split = SplitTable::deal(table.unwrap(), &settings, 1).unwrap();
-        expect_whole(&split.train, &split.held_out.rows, 30);
-        let folds = split.divisions(&settings, KFold::new(3)).unwrap();
-        assert_eq!(folds.len(), 3);
-        for Split { train, test } in folds {
-            expect_whole(&train, &test, 15);
-        }
-    }
-
-    #[test]
-    fn rows_of_another_table_are_found_in_any_order() {
-        let table = |rows: &[usize]| {
-            let column = |name: &str, value: &dyn Fn(usize) -> f64| {
-                Column::numbers(name, rows.iter().map(|&row| value(row)).collect())
-            };
-            Table::new(vec![
-                column("x", &|row| row as f64),
-                column("y", &|row| (row % 3) as f64),
-            ])
-            .unwrap()
-        };
-        let known = table(&(0..40).collect::<Vec<_>>());
-        for (rows, expected) in [
-            ((0..40).rev().collect::<Vec<_>>(), true),
-            ((5..20).collect(), true),
-            ((5..9).collect(), false),
-            ((30..60).collect(), false),
-        ] {
-            assert_eq!(are_rows_of(&known, &table(&rows)), expected, "{rows:?}");
-        }
-        // Where rows have copies, others may be the same by chance.
-        let few = table(&[0, 1, 2].repeat(10));
-        assert!(!are_rows_of(&few, &table(&[0, 1, 2].repeat(5))));
-        assert!(are_rows_of(&few, &table(&[2, 1, 0].repeat(10))));
-    }
 }

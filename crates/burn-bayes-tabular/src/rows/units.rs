@@ -43,30 +43,20 @@ impl Units {
     }
 
     /// The units of these rows of a table: groups, if rows are held out by groups; of T times, √T periods of as many times, but
-    /// at least ten, if the latest rows are held out; and otherwise every row for itself with its copies, as without the column.
+    /// at least ten, if the latest rows are held out; and otherwise every row for itself, as without the column.
     ///
     /// # Errors
     /// If the column of times has other values.
     pub(crate) fn of_table(table: &Table, settings: &DataSettings, rows: &[usize]) -> Result<Self> {
         let column = settings.group_by.as_ref().or(settings.time.as_ref());
         if column.is_some_and(|name| table.column(name).is_err()) {
-            return Ok(Self::with_copies(rows));
+            return Ok(Self::rows(rows.len()));
         }
         Ok(match Order::of(table, settings)? {
-            // The copies of a row that stands for several are alike.
-            Order::Random => Self::with_copies(rows),
+            Order::Random => Self::rows(rows.len()),
             Order::Groups(groups) => Self::of(&selected(&groups, rows)),
             Order::Times(times) => Self::periods(&selected(&times, rows)),
         })
-    }
-
-    /// Every row of a table for itself, with its copies.
-    fn with_copies(rows: &[usize]) -> Self {
-        let found = Self::of(rows);
-        match found.are_rows() {
-            true => Self::rows(rows.len()),
-            false => found,
-        }
     }
 
     fn periods(times: &[f64]) -> Self {
@@ -141,7 +131,6 @@ mod tests {
         };
         let mut settings = DataSettings::default();
         assert!(found(&settings, &[0, 1, 2]).are_rows());
-        assert_eq!(found(&settings, &[2, 2, 0]).of_rows(), [1, 1, 0]);
         settings.group_by = Some("ward".into());
         let units = found(&settings, &[0, 1, 2, 4]);
         assert_eq!((units.of_rows(), units.count()), (&[0, 1, 0, 1][..], 2));

@@ -177,6 +177,10 @@ impl LikelihoodMixture {
         let classified = self.views.classes.get_or_init(|| {
             let classes = labels(self.prediction.likelihood(), &self.targets)?;
             let probabilities = self.prediction.draw_means();
+            // A row of no class has no scores.
+            let is_none = self.targets.clone().sum_dim(1).is_nan().unsqueeze::<3>();
+            let is_none = is_none.expand(probabilities.dims());
+            let probabilities = probabilities.mask_fill(is_none, f32::NAN);
             Some(ClassificationMixture::new(probabilities, classes))
         });
         classified.as_ref()
@@ -237,13 +241,10 @@ pub(crate) fn unit_precisions(likelihood: &Likelihood, targets: &Tensor<2>) -> R
     }
 }
 
-/// The indices of one-hot encoded classes; `None` if the targets are no classes. Rows of none have an index that no class has.
+/// The indices of one-hot encoded classes; `None` if the targets are no classes.
 fn labels(likelihood: &Likelihood, targets: &Tensor<2>) -> Option<Tensor<1, Int>> {
     likelihood.classes(0)?;
-    let [_, classes] = targets.dims();
-    let is_none = targets.clone().sum_dim(1).is_nan().int();
-    let labels = targets.clone().argmax(1) + is_none * classes as i64;
-    Some(labels.squeeze_dim(1))
+    Some(targets.clone().argmax(1).squeeze_dim(1))
 }
 
 impl MixDraws for LikelihoodOutput {

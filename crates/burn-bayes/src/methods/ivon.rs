@@ -222,7 +222,7 @@ impl MethodState for IvonState {
     ) -> Result<Update<IvonStep>> {
         let (gradients, center) = (joined(gradients), mean.val().without_autodiff());
         let weight = examples as f64;
-        let product = products(&proposal, &gradients, &center)?;
+        let product = products(&proposal, gradients.iter().cloned(), &center)?;
         let gradient = averaged(gradients.iter().cloned())?;
         let mut sums = GradientsParams::new();
         sums.register(mean.id, gradient.mul_scalar(weight));

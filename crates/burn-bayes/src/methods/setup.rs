@@ -58,7 +58,7 @@ impl Setup {
     /// With an effective sample size, by default the larger of the numbers of examples and of weights. A Gaussian with
     /// independent weights pays for each weight that the data determine with some nats of divergence. With more weights
     /// than examples these outweigh the likelihood, and the optimum is the prior, whose predictions are useless. The prior
-    /// counts as often as the examples, so that λ changes the deviations and not the mode.
+    /// counts as often as the examples, so that λ changes the deviations and not the mode, unless a method says otherwise.
     #[must_use]
     pub fn with_ess(self, ess: Option<f64>) -> Self {
         let most = self.train_len.max(self.layout.len());

@@ -206,7 +206,7 @@ impl NaturalConfig for VonConfig {
                 averaged(squares)?.mul_scalar(examples as f64)
             }
             Curvature::Price => {
-                products(&proposal, &gradients, &parts.mean)? * parts.precision.clone()
+                products(&proposal, gradients.into_iter(), &parts.mean)? * parts.precision.clone()
             }
             Curvature::Hutchinson { probe } => {
                 let root = proposal.id.noise(context.setup.noise);

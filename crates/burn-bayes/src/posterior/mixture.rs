@@ -176,6 +176,8 @@ impl<P: Posterior> Mixture<P> {
     /// The component that the noise selects, by inversion of the cumulative weights, and the noise with which it draws.
     fn pick(&self, noise: Noise) -> (usize, Noise) {
         let used = self.weights.iter().filter(|weight| **weight > 0.0);
+        let largest = used.clone().copied().fold(0.0, f64::at_least);
+        let are_equal = used.clone().all(|weight| largest - weight < EQUAL);
         let used = used.count();
         let mut rest = noise.stratified(used);
         let selected = self.weights.iter().position(|&weight| {
@@ -186,7 +188,7 @@ impl<P: Posterior> Mixture<P> {
         // After rounding of the sum: the last component with non-zero weight.
         let last = || self.weights.iter().rposition(|&weight| weight > 0.0);
         let selected = selected.or_else(last).unwrap_or(0);
-        (selected, noise.of_chosen(used))
+        (selected, noise.of_chosen(are_equal.then_some(used)))
     }
 
     fn save_into(&self, folder: &Path) -> Result<()> {
@@ -441,6 +443,9 @@ impl<P: Posterior> Sampler for MixtureSampler<P> {
         Ok(Tensor::stack(draws, 0))
     }
 }
+
+/// Weights that differ by less are equal up to rounding.
+const EQUAL: f64 = 1e-12;
 
 /// The index file of a saved mixture.
 const INDEX: &str = "mixture.json";

@@ -142,10 +142,6 @@ impl Runs {
             let problem = "needs folds that leave out every row once, which those of `--time` do not; leave one of both out";
             return Err(refused("predict", problem));
         }
-        if self.config().data.frequency.is_some() {
-            let problem = "counts independent rows, and the copies of a row (`--frequency`) are alike; leave one of both out";
-            return Err(refused("predict", problem));
-        }
         let path = path.into();
         Ok(Self {
             new_rows: Some(NewRowsRequest { path, level }),

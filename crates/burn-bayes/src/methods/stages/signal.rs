@@ -44,7 +44,8 @@ impl StageSignal {
         proposal: &Proposal,
         gradients: &[Tensor<1>],
     ) -> Result<Self> {
-        let products = products(proposal, gradients, mean)?.mul_scalar(context.setup.ess);
+        let products =
+            products(proposal, gradients.iter().cloned(), mean)?.mul_scalar(context.setup.ess);
         let alpha = context.prior.tensor(&variance.device());
         let explained = products + alpha * variance.clone();
         let function = proposal.function.as_ref();
@@ -292,11 +293,11 @@ pub(crate) fn with_function_gradient(
 /// The average of g⊙(θ−μ) over draws θ.
 pub(crate) fn products(
     proposal: &Proposal,
-    gradients: &[Tensor<1>],
+    gradients: impl ExactSizeIterator<Item = Tensor<1>>,
     mean: &Tensor<1>,
 ) -> Result<Tensor<1>> {
     let draws = proposal.draws.iter().zip(gradients);
-    averaged(draws.map(|(draw, gradient)| gradient.clone() * (draw.weights.clone() - mean.clone())))
+    averaged(draws.map(|(draw, gradient)| gradient * (draw.weights.clone() - mean.clone())))
 }
 
 /// The average of gradients.
