@@ -291,6 +291,15 @@ fn sign(x: f32) -> f32 {
     }
 }
 
+/// The remainder with the sign of the divisor. a − b⌊a/b⌋ is off by b where a/b rounds to a whole number.
+fn remainder(a: f32, b: f32) -> f32 {
+    let rest = a % b;
+    match rest != 0.0 && (rest < 0.0) != (b < 0.0) {
+        true => rest + b,
+        false => rest,
+    }
+}
+
 #[inline(always)]
 fn binary(function: Binary, a: Lane<'_>, b: Lane<'_>, out: &mut [f32]) {
     match function {
@@ -298,7 +307,7 @@ fn binary(function: Binary, a: Lane<'_>, b: Lane<'_>, out: &mut [f32]) {
         Binary::Sub => zip(a, b, out, |a, b| a - b),
         Binary::Mul => zip(a, b, out, |a, b| a * b),
         Binary::Div => zip(a, b, out, |a, b| a / b),
-        Binary::Rem => zip(a, b, out, |a, b| a - b * (a / b).floor()),
+        Binary::Rem => zip(a, b, out, remainder),
         Binary::Pow => power(a, b, out),
         Binary::Atan2 => zip(a, b, out, f32::atan2),
         Binary::Hypot => zip(a, b, out, f32::hypot),

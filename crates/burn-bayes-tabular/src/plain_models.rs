@@ -21,7 +21,7 @@ use crate::settings::{FitSettings, Method, NetworkShape, PlainName, PriorName, P
 pub(crate) struct PlainModels {
     pub(crate) target: Target,
     pub(crate) constant: Constant,
-    /// Ridge, Poisson or logistic regression; `None` if the fit is one itself, with uncertainty.
+    /// Ridge, negative binomial or logistic regression; `None` if the fit is one itself, with uncertainty.
     pub(crate) linear: Option<PlainFit>,
     /// `None` of a fit that was read from its folder.
     pub(crate) forest: Option<PlainFit>,
@@ -245,7 +245,7 @@ fn network(settings: &FitSettings) -> FitSettings {
     }
 }
 
-/// The settings of ridge, Poisson or logistic regression for the rows of a fit.
+/// The settings of ridge, negative binomial or logistic regression for the rows of a fit.
 pub(crate) fn linear(settings: &FitSettings) -> FitSettings {
     FitSettings {
         method: Method::Map,

@@ -21,7 +21,9 @@ use burn_bayes_contrib::methods::{
     SamplingSchedule, SghmcConfig,
 };
 
-use crate::support::{assert_close, autodiff, filled, is_compiled, normals, one_stage, state};
+use crate::support::{
+    assert_close, autodiff, filled, is_compiled, normals, one_stage, state, values,
+};
 
 #[derive(Module, Debug)]
 struct Line {
@@ -152,6 +154,37 @@ fn trainer<L: TrainerModel>(model: L) -> Trainer<L> {
     Trainer::new(model, AdamConfig::new().init(), rates).with_epochs(EPOCHS)
 }
 // ANCHOR_END: trainer
+
+/// Freezes the weights for the second epoch, and stores them after every epoch.
+#[derive(Default)]
+struct Freezing(Vec<Vec<f64>>);
+
+impl TrainingObserver<Line> for Freezing {
+    type Error = Error;
+
+    fn epoch(&mut self, _summary: &EpochSummary, model: &Line) -> Result<ControlFlow<()>> {
+        self.0.push(values(&model.layer.weight.val()));
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn adjusted(&mut self, summary: &EpochSummary, mut model: Line) -> Result<Line> {
+        let is_trained = summary.epoch != 1;
+        model.layer.weight = model.layer.weight.set_require_grad(is_trained);
+        Ok(model)
+    }
+}
+
+#[test]
+fn weights_that_are_frozen_between_epochs_stay() {
+    let mut seen = Freezing::default();
+    let run = trainer(line(3)).run(&Rows { bad: false }, &mut seen);
+    run.unwrap();
+    let [first, second, third] = &seen.0[..] else {
+        panic!("three epochs are expected")
+    };
+    assert_eq!(first, second);
+    assert_ne!(second, third);
+}
 
 /// Interrupts after some steps, and stores the checkpoint and the summaries.
 #[derive(Default)]

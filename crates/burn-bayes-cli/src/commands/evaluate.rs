@@ -37,7 +37,8 @@ pub(crate) struct Arguments {
     /// number
     #[arg(long, value_name = "COLUMNS", action = ArgAction::Append)]
     by: Vec<Words>,
-    /// Also score a constant and ridge, Poisson or logistic regression, which were fitted to the same training rows
+    /// Also score a constant and ridge, negative binomial or logistic regression, which were fitted to the same
+    /// training rows
     #[arg(long)]
     baseline: bool,
     #[command(flatten)]

@@ -119,6 +119,13 @@ fn log_probability(differences: &[f64], u: f64) -> Derivatives {
         .iter()
         .copied()
         .fold(f64::NEG_INFINITY, f64::max);
+    if largest == f64::NEG_INFINITY {
+        return Derivatives {
+            value: f64::NEG_INFINITY,
+            first: 0.0,
+            second: 0.0,
+        };
+    }
     let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
     for &difference in differences.iter().filter(|d| **d > f64::NEG_INFINITY) {
         let weight = (inverse * (difference - largest)).exp();
@@ -258,10 +265,12 @@ mod tests {
         let values = [0.0, 1.0, 0.3, 0.7, 0.4, 0.6, 0.9, 0.1];
         let draws = DrawProbabilities::new(&values, 2, 2, 2).unwrap();
         let found = fit(&draws, &[0, 1]).unwrap().value();
-        assert!(
-            (Temperature::LOWEST..=Temperature::HIGHEST).contains(&found),
-            "{found}"
-        );
+        // Such a draw divides the probability of its row by two, at every temperature.
+        let impossible = [0.0, 1.0, 0.9, 0.1, 0.4, 0.6, 1.0, 0.0];
+        let with = DrawProbabilities::new(&impossible, 2, 2, 2).unwrap();
+        let alone = DrawProbabilities::new(&[0.4, 0.6, 0.9, 0.1], 1, 2, 2).unwrap();
+        let [with, alone] = [with, alone].map(|draws| fit(&draws, &[0, 1]).unwrap().value());
+        assert!((with / alone - 1.0).abs() < 1e-9, "{with} {alone}");
         assert_eq!(
             DrawTemperature(Temperature::new(found).unwrap())
                 .apply(&draws)

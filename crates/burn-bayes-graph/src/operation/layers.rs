@@ -178,13 +178,13 @@ fn gelu() -> Expr {
     x() * (Expr::Constant(0.5) * (Expr::Constant(1.0) + erf))
 }
 
-/// min(x, 0) − ln(1 + exp(−|x|))
+/// min(x, 0) − ln(1 + exp(−|x|)), with the first as (x − |x|)/2, whose slope at 0 is that of both.
 fn log_sigmoid() -> Expr {
     let x = || Expr::Operand(0);
     let tail = (-x().apply(Unary::Abs))
         .apply(Unary::Exp)
         .apply(Unary::Log1p);
-    -(-x()).apply(Unary::Relu) - tail
+    (x() - x().apply(Unary::Abs)) * Expr::Constant(0.5) - tail
 }
 
 /// x where it is positive, else slope · x.

@@ -124,10 +124,11 @@ impl ModelChoice {
         let folds = LEFT_OUT.div_ceil(held_out.max(1)).min(count);
         let folds_of =
             |candidate: &Candidate| Fold::all(&some, &candidate.data(&config.data), kept, None);
-        let all = candidates
-            .iter()
-            .map(folds_of)
-            .collect::<Result<Vec<_>>>()?;
+        // Without a choice where a fold lacks what others have, such as the classes of a group.
+        let all = candidates.iter().map(folds_of);
+        let Ok(all) = all.collect::<Result<Vec<_>>>() else {
+            return Ok(None);
+        };
         let settings = candidates.iter().map(|one| one.settings(config));
         let settings: Vec<FitSettings> = settings.collect::<Result<_>>()?;
         // A linear model with too many weights would be sampled, longer than the fit that is chosen for.

@@ -158,6 +158,10 @@ impl EnsembleFit {
         let noise_precisions = kept.noise_precisions()?;
         let model = RunModel::Ensemble(scored);
         let mut plain_models = PlainModels::fit(&rows.train, &config.fit)?;
+        let assessment = Assessment {
+            member_verdicts,
+            ..Assessment::default()
+        };
         let scores = validate(
             folder,
             config,
@@ -165,10 +169,7 @@ impl EnsembleFit {
             |features| model.predict(features, config.fit.draws),
             None,
             &mut plain_models,
-            Assessment {
-                member_verdicts,
-                ..Assessment::default()
-            },
+            assessment.clone(),
         )?;
         let train = match &self.fits.all_rows {
             None => &rows.train,
@@ -180,8 +181,13 @@ impl EnsembleFit {
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
         let diverged = divergence.or(diverged);
         rows.preprocessor.save(folder.preprocessor_file())?;
-        let assessment = scores.as_ref().map(|scores| scores.assessment.clone());
-        let assessment = assessment.unwrap_or_default();
+        let full = scores.as_ref().map(|scores| scores.assessment.clone());
+        let assessment = Assessment {
+            is_unseen: full.is_none(),
+            has_diverged: diverged.is_some(),
+            ..full.unwrap_or(assessment)
+        };
+        let assessment = assessment.judged();
         let file = ModelFile {
             verdict: assessment.verdict,
             members: kept.members,

@@ -97,7 +97,7 @@ settings! {
         /// Precision of the prior over biases [default: that of the weights].
         [unless: &[("no_intercept", "true")]]
         bias_prior_precision: f64;
-        /// Likelihood of the target [default: gaussian, or heteroscedastic with mclmc and a learned `noise_precision`;
+        /// Likelihood of the target [default: gaussian, or heteroscedastic with mclmc or hmc and a learned `noise_precision`;
         /// categorical for classes, negative-binomial for counts (poisson with laplace), bernoulli for labels].
         likelihood: LikelihoodName;
         /// Noise precision of a regression target (1/variance, in units of the target), or `learned`.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use burn::module::{Module, ParamGroup};
+use burn::module::{Initializer, Module, ParamGroup};
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::AdamConfig;
 use burn::tensor::activation::tanh;
@@ -489,6 +489,23 @@ fn a_label_that_no_class_has_is_no_loss() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_logistic_regression_may_begin_at_zero() {
+    let device = Device::default().autodiff();
+    let zeros = LinearConfig::new(1, 1).with_initializer(Initializer::Zeros);
+    let model: Supervised<Linear> = Supervised::new(
+        zeros.init(&device),
+        |line: &Linear, x| line.forward(x),
+        Likelihood::Bernoulli,
+    );
+    let (x, labels) = classes();
+    let batch = OneBatch((x, labels.float().unsqueeze_dim(1)));
+    let trainer = Trainer::new(model, AdamConfig::new().init(), 0.1).with_epochs(3);
+    // The gradient is compared with that of the model's own step.
+    let model = trainer.run(&batch, &mut ()).unwrap().trainer.into_model();
+    assert!(values(model.network.weight.val())[0] > 0.1);
 }
 
 struct OneBatch<B>(B);

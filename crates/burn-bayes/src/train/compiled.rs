@@ -4,7 +4,7 @@
 //! Recordings are looked up once for all these mini-batches, and no wrapped model is visited, which for a small network
 //! takes longer than the gradients. The numbers are those of the ordinary step with recorded losses.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::module::{Module, ModuleDisplay, ParamGroup};
 use burn::optim::GradientsParams;
@@ -53,7 +53,8 @@ impl StepGradients {
 /// What a [`Trainer`](super::Trainer) keeps of a model's losses from epoch to epoch.
 #[derive(Debug, Default)]
 pub struct Recordings {
-    cache: RecordingCache,
+    /// One for each layout: parameters may be frozen between two epochs.
+    of_layouts: Mutex<Vec<(Arc<Layout>, RecordingCache)>>,
     check: SelfCheck,
 }
 
@@ -70,7 +71,7 @@ impl Recordings {
         }
         let layout = Arc::new(Layout::new(model, &ParamGroup::all()).ok()?);
         let batched = self
-            .cache
+            .of_layout(&layout)
             .get(|| BatchedTraining::<M>::new(layout.clone(), false));
         let steps = StepTemplate::new(model, &layout)?;
         let check = self.check.clone();
@@ -93,6 +94,20 @@ impl Recordings {
             }
             Ok(Some(StepGradients::new(gradients, found.losses)))
         }))
+    }
+
+    fn of_layout(&self, layout: &Arc<Layout>) -> RecordingCache {
+        let known = self.of_layouts.lock();
+        let mut known = known.unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().find(|(other, _)| other == layout);
+        match found {
+            Some((_, cache)) => cache.clone(),
+            None => {
+                let cache = RecordingCache::default();
+                known.push((layout.clone(), cache.clone()));
+                cache
+            }
+        }
     }
 }
 

@@ -279,10 +279,11 @@ impl Fold {
             let mut found = found.into_iter();
             Some((found.next()?, found.next()))
         });
+        let is_fitted = found.is_some();
         let scored = rows.scored(found, positive)?;
         Ok(Scored {
             // One that is worse than a constant has not diverged, and one that takes too long is not fitted.
-            diverged: false,
+            diverged: is_fitted && scored.scores.is_none(),
             ..scored
         })
     }
