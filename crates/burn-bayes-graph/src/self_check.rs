@@ -1,12 +1,12 @@
 //! Compares the results of a recording with the loss itself, to detect what a recording does not show.
 //!
 //! At the first, second, fourth, eighth … batch of every shape, the losses, their mean gradient and the gradients of two
-//! examples are also computed by ordinary autodiff. At the third and at every sixteenth batch, only the losses are, by a
-//! forward pass. At the first, more examples are evaluated alone, because a loss may depend on the others of its batch.
+//! examples are also computed by ordinary autodiff. At the third and at every sixteenth batch, and at every 128th
+//! from the 1024th on, only the losses are, by a forward pass. At the first, more examples are evaluated alone, because a loss may depend on the others of its batch.
 //!
 //! A value that a recording does not show, such as a field that the model's `Debug` omits, is therefore detected at
-//! most fifteen batches after it changes. In a long training this costs a sixteenth of a forward pass per batch, 2 to
-//! 3 % of a step. A batch with values besides its tensors that its [`Signature`](crate::batch::Signature) does not show
+//! most fifteen batches after it changes, later 127. This costs a sixteenth of a forward pass per batch, 2 to 3 % of a
+//! step, and later an eighth of that. A batch with values besides its tensors that its [`Signature`](crate::batch::Signature) does not show
 //! is compared at every use.
 
 use crate::layout::{Layout, LayoutEntry};

@@ -29,7 +29,7 @@ const NOISE_PRIOR_PRECISION: f64 = 0.01;
 const STARTS: u64 = 0x7374_6172;
 
 /// The method that suits a model and its data: samples of the posterior by MCLMC
-/// ([`SamplingConfig`]) where they take about half a minute, and otherwise a Gaussian by [`SlangConfig`].
+/// ([`SamplingConfig`]) where they take up to about a minute, and otherwise a Gaussian by [`SlangConfig`].
 ///
 /// What is chosen depends on the model, the number of rows and the settings, and not on time, so that it is the same on every
 /// machine. Settings that only trainings have ([`Fit::with_epochs`], say), a group that leaves other parameters to be trained,
@@ -63,8 +63,8 @@ pub struct Auto {
     /// The number of chains.
     #[config(default = 4)]
     pub chains: usize,
-    /// About how many seconds chains may take on two cores; by default 30, and at most 20 000 steps. A training in their place has
-    /// its own length, which [`Fit::with_epochs`] sets.
+    /// About how many seconds chains are lengthened on two cores, by default 30, and to at most 20 000 steps; chains that take up to
+    /// twice as long are begun. A training in their place has its own length, which [`Fit::with_epochs`] sets.
     pub budget: Option<f64>,
 }
 
