@@ -61,6 +61,16 @@ const WITHOUT_ROWS: &str = "no rows were held out to judge its predictions";
 const WITHOUT_CHAINS: &str = "convergence is unknown: it takes at least two chains, of several draws each, that are compared";
 
 impl Assessment {
+    /// The assessment at the end of a fit, whose held-out rows, if any, have completed it.
+    pub(crate) fn completed(self, by_rows: Option<Self>, has_diverged: bool) -> Self {
+        Self {
+            is_unseen: by_rows.is_none(),
+            has_diverged,
+            ..by_rows.unwrap_or(self)
+        }
+        .judged()
+    }
+
     /// With the verdicts that follow from the parts.
     pub(crate) fn judged(self) -> Self {
         let members = self.member_verdicts.iter().copied();

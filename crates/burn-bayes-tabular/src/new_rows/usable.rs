@@ -69,9 +69,7 @@ impl NewRows {
             problems,
         })
     }
-}
 
-impl NewRows {
     /// Without those rows of the table whose predictions would have no guarantee, for this reason.
     pub(crate) fn with_guarantee(
         mut self,

@@ -72,7 +72,7 @@ fn words(name: impl Into<String>, words: impl IntoIterator<Item = String>) -> Co
 }
 
 /// The number of the row in its file, from 1, without the header.
-pub(crate) const ROW: &str = "row";
+const ROW: &str = "row";
 /// Why a row could not be predicted.
 const PROBLEM: &str = "problem";
 /// The most probable class.

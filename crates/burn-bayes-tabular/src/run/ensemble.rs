@@ -182,12 +182,7 @@ impl EnsembleFit {
         let diverged = divergence.or(diverged);
         rows.preprocessor.save(folder.preprocessor_file())?;
         let full = scores.as_ref().map(|scores| scores.assessment.clone());
-        let assessment = Assessment {
-            is_unseen: full.is_none(),
-            has_diverged: diverged.is_some(),
-            ..full.unwrap_or(assessment)
-        };
-        let assessment = assessment.judged();
+        let assessment = assessment.completed(full, diverged.is_some());
         let file = ModelFile {
             verdict: assessment.verdict,
             members: kept.members,

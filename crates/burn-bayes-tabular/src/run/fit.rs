@@ -205,7 +205,7 @@ impl FolderFit {
             Some(refitted) => (&refitted.model, &refitted.rows),
             None => (&trained.model, &self.rows.train),
         };
-        let (scores, assessment, plain_models, unscored) = self.reported(|| {
+        let (scores, assessment, plain_models, diverged) = self.reported(|| {
             folder.save_model(model)?;
             let diagnosis = engine::diagnose(train, &config.fit, model)?;
             let epochs = folder.metrics()?;
@@ -238,19 +238,12 @@ impl FolderFit {
                 plain_models = PlainModels::fit(&refitted.rows, &config.fit)?;
             }
             let full = scores.as_ref().map(|scores| scores.assessment.clone());
-            let assessment = Assessment {
-                is_unseen: full.is_none(),
-                ..full.unwrap_or(assessment)
-            };
-            let assessment = Assessment {
-                has_diverged: assessment.has_diverged || unscored.is_some(),
-                ..assessment
-            };
-            Ok((scores, assessment.judged(), plain_models, unscored))
+            let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
+            let diverged = diverged.or(unscored);
+            let assessment = assessment.completed(full, diverged.is_some());
+            Ok((scores, assessment, plain_models, diverged))
         })?;
         self.rows.preprocessor.save(folder.preprocessor_file())?;
-        let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());
-        let diverged = diverged.or(unscored);
         let noise_precisions = model.noise_precisions().to_vec();
         let file = ModelFile {
             kernel: model.kernel.clone(),
