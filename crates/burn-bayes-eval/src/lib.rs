@@ -85,8 +85,8 @@ pub use comparison::{
 };
 pub use conformal::{
     AdaptiveLevel, ConformalByClass, ConformalCross, ConformalNormalisedResidual, ConformalSets,
-    GroupCoverage, Mondrian, PredictionSets, RankPenalty, SetScore, conformal_threshold,
-    coverage_by_group, equal_mass_groups, weighted_conformal_threshold,
+    GroupCoverage, Mondrian, PredictionSets, RankPenalty, SetScore, conformal_coverage_by_group,
+    conformal_threshold, coverage_by_group, equal_mass_groups, weighted_conformal_threshold,
 };
 pub use counts::{
     CountMixture, TargetedCounts, log_probabilities, poisson_deviances, randomised_pit_values,

@@ -119,7 +119,7 @@ fn intervals_of_numbers_cover_new_rows_where_the_model_is_wrong() {
         (&"ward".into(), &"east".into())
     );
     assert!(east["coverage"].as_f64().unwrap() < 0.8, "{east}");
-    assert!(east["adjusted_p_value"].as_f64().unwrap() < 1e-6, "{east}");
+    assert!(east["adjusted_p_value"].as_f64().unwrap() < 1e-4, "{east}");
     let text = place.output("evaluate run new.csv --conformal 0.9 --by ward");
     for words in [
         "conformal at 0.9: coverage",

@@ -19,7 +19,7 @@ use crate::check;
 use crate::comparison::{ScoreInterval, effective_rows, holm};
 use crate::conformal::sets::PredictionSets;
 use crate::error::{EvalError, Place};
-use crate::order::{ascending, rows_by_group, tie_groups};
+use crate::order::{ascending, rank, rows_by_group, tie_groups};
 use crate::regression::PredictionIntervals;
 use crate::special::binomial;
 
@@ -223,6 +223,52 @@ pub fn coverage_by_group(
     level: f64,
     clusters: Option<&[usize]>,
 ) -> Result<Vec<GroupCoverage>, EvalError> {
+    let p_value = |_, hits, rows| binomial::lower_tail(hits, rows, level);
+    coverage_with(groups, covered, level, clusters, p_value)
+}
+
+/// The coverage of each group by conformal intervals or sets, as [`coverage_by_group`], whose thresholds are those of as many
+/// calibration rows as the function says of the group.
+///
+/// The coverage of a threshold varies with the calibration rows, with a standard deviation of about √(ℓ(1 − ℓ)/n). The
+/// p-values allow for that: covered rows are beta-binomial, not binomial.
+///
+/// ```
+/// use burn_bayes_eval::{conformal_coverage_by_group, coverage_by_group};
+///
+/// let covered: Vec<bool> = (0..500).map(|row| row >= 70).collect();
+/// let fixed = coverage_by_group(&[0; 500], &covered, 0.9, None)?;
+/// let calibrated = conformal_coverage_by_group(&[0; 500], &covered, 0.9, None, |_| 100)?;
+/// assert_eq!(fixed[0].interval, calibrated[0].interval);
+/// assert!(fixed[0].p_value < 0.01 && calibrated[0].p_value > 0.05);
+/// # Ok::<(), burn_bayes_eval::EvalError>(())
+/// ```
+///
+/// # Errors
+/// As [`coverage_by_group`].
+pub fn conformal_coverage_by_group(
+    groups: &[usize],
+    covered: &[bool],
+    level: f64,
+    clusters: Option<&[usize]>,
+    calibration_rows: impl Fn(usize) -> usize,
+) -> Result<Vec<GroupCoverage>, EvalError> {
+    let p_value = |group, hits, rows| {
+        let known = calibration_rows(group).max(1);
+        let rank = rank(level, known + 1).min(known);
+        binomial::conformal_lower_tail(hits, rows, rank, known)
+    };
+    coverage_with(groups, covered, level, clusters, p_value)
+}
+
+/// The coverage of each group, with the p-value of a group, its covered rows and all of its rows.
+fn coverage_with(
+    groups: &[usize],
+    covered: &[bool],
+    level: f64,
+    clusters: Option<&[usize]>,
+    p_value: impl Fn(usize, usize, usize) -> f64,
+) -> Result<Vec<GroupCoverage>, EvalError> {
     check::open_unit("level", level)?;
     check::not_empty("groups", groups.len())?;
     check::same_length("covered rows", covered.len(), groups.len())?;
@@ -241,7 +287,7 @@ pub fn coverage_by_group(
                 ((coverage * effective as f64).round() as usize, effective)
             }
         };
-        let p_value = binomial::lower_tail(hits, effective, level);
+        let p_value = p_value(group, hits, effective);
         Ok(GroupCoverage {
             group,
             rows: rows.len(),

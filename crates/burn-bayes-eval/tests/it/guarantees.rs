@@ -4,7 +4,8 @@
 use burn_bayes_eval::{
     ClassProbabilities, ConformalByClass, ConformalCross, ConformalNormalisedResidual,
     ConformalSets, EvalError, LabelledProbabilities, Mondrian, PredictionSets, RankPenalty,
-    SelectiveBounds, SetScore, coverage_by_group, uniforms,
+    SelectiveBounds, SetScore, conformal_coverage_by_group, conformal_threshold, coverage_by_group,
+    uniforms,
 };
 
 const CALIBRATIONS: usize = 10_000;
@@ -378,4 +379,34 @@ fn limits_and_p_values_of_coverage_hold_with_their_confidence() {
         assert_kept(limits, 0.95, "Clopper–Pearson");
     }
     assert_kept(quiet, 0.95, "no false alarm in any group");
+}
+
+#[test]
+fn p_values_of_conformal_coverage_hold_for_the_coverage_of_a_random_threshold() {
+    let (calibration, rows, level) = (100, 1000, 0.9);
+    let quiet = |numbers: &[f64], is_conformal: bool| {
+        let threshold = conformal_threshold(&numbers[..calibration], level).unwrap();
+        let covered: Vec<bool> = numbers[calibration..]
+            .iter()
+            .map(|&score| score <= threshold)
+            .collect();
+        let groups = vec![0; rows];
+        let found = match is_conformal {
+            true => conformal_coverage_by_group(&groups, &covered, level, None, |_| calibration),
+            false => coverage_by_group(&groups, &covered, level, None),
+        };
+        found.unwrap()[0].p_value > 0.05
+    };
+    // Few calibrations of many rows.
+    let calibrations = 1000;
+    let all = uniforms(calibrations * (calibration + rows), 13);
+    let kept = |is_conformal| {
+        let parts = all.chunks(calibration + rows);
+        let kept = parts.filter(|numbers| quiet(numbers, is_conformal)).count();
+        kept as f64 / calibrations as f64
+    };
+    let error = (0.05 * 0.95 / calibrations as f64).sqrt();
+    assert!(kept(true) >= 0.95 - 3.0 * error, "{}", kept(true));
+    // The threshold is no constant: the test of a fixed coverage has many false alarms.
+    assert!(kept(false) < 0.8, "{}", kept(false));
 }

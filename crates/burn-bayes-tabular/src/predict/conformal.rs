@@ -23,7 +23,7 @@ use burn_bayes::eval::{
 use super::known::{Known, Rule, equal, halved, rows_needed, shared, shortest_half_life, window};
 use super::{ClassPredictions, Moments};
 use crate::error::{Result, TabularError};
-use crate::groups::{CellGroups, GroupRule, shown};
+use crate::groups::{CellGroups, GroupRule, members, shown};
 use crate::order::selected;
 use crate::rows::{Target, Units};
 use crate::settings::{choices, refused};
@@ -79,6 +79,8 @@ pub(crate) struct Conformal {
     drift: Option<Drift>,
     /// The number of groups that were held out as a whole, if they were.
     groups: Option<usize>,
+    /// The number of held-out rows of each group or class that has a threshold.
+    of_parts: Vec<usize>,
     /// Whether the classes are ordered, so that sets are ranges.
     is_ordered: bool,
 }
@@ -343,7 +345,7 @@ impl Conformal {
         request: &ConformalRequest,
         path: &Path,
     ) -> Result<Self> {
-        let (level, mut rows) = (request.level, known.rows());
+        let (level, mut rows, mut of_parts) = (request.level, known.rows(), Vec::new());
         let damaged = |error| damaged(path, error);
         let rules = match (groups, &request.by) {
             (Some((groups, of_rows)), _) => {
@@ -353,13 +355,14 @@ impl Conformal {
                     known.rule(&selected(&members, chosen), &equal(chosen.len()), request)
                 };
                 let rules = Mondrian::calibrate(&of_members, rule).map_err(damaged)?;
+                let parts = members(&of_members, groups.names.len());
+                of_parts = parts.iter().map(Vec::len).collect();
                 for (group, name) in groups.names.iter().enumerate() {
                     let is_too_few = |rule: &Rule| rule.threshold() == f64::INFINITY;
                     if rules.of_group(group).is_some_and(is_too_few) {
-                        let count = of_members.iter().filter(|&&other| other == group).count();
                         let name = shown(name.as_deref());
                         let of_group = format!(" of the group `{name}` of `{}`", groups.by);
-                        return Err(too_few(path, count, &of_group, request));
+                        return Err(too_few(path, of_parts[group], &of_group, request));
                     }
                 }
                 rows = members.len();
@@ -376,11 +379,13 @@ impl Conformal {
                 return Err(too_few(path, rows, "", request));
             }
             Rules::ByClass(rule) => {
-                let mut thresholds = rule.thresholds().iter();
-                if let Some(class) = thresholds.position(|&threshold| threshold == f64::INFINITY) {
+                for (class, &threshold) in rule.thresholds().iter().enumerate() {
                     let (count, name) = known.class(target, class);
-                    let of_class = format!(" of the class `{name}`");
-                    return Err(too_few(path, count, &of_class, request));
+                    if threshold == f64::INFINITY {
+                        let of_class = format!(" of the class `{name}`");
+                        return Err(too_few(path, count, &of_class, request));
+                    }
+                    of_parts.push(count);
                 }
             }
             _ => {}
@@ -391,6 +396,7 @@ impl Conformal {
             rules,
             drift: None,
             groups: None,
+            of_parts,
             is_ordered: false,
         })
     }
@@ -411,6 +417,16 @@ impl Conformal {
     /// The number of held-out rows.
     pub(crate) fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// The number of independent held-out rows that say as much about a threshold: that of a group or class which has one, or
+    /// of all rows.
+    pub(crate) fn independent_rows(&self, part: Option<usize>) -> usize {
+        match (part, self.drift, self.groups) {
+            (Some(part), ..) => self.of_parts[part],
+            (None, Some(Drift::Weighted(Weighted { weight, .. })), _) => weight as usize,
+            (None, _, groups) => groups.unwrap_or(self.rows),
+        }
     }
 
     /// The groups with a threshold each, if they are those of a column.
@@ -810,7 +826,8 @@ mod tests {
         let found = Conformal::calibrate(&path, &target, "y", &wanted, &columns, Some(recent));
         let found = found.unwrap();
         let guarantee = found.guarantee();
-        assert_eq!(found.rows(), 10);
+        // Ten weights from 2^(−1/2) on, halved after two rows, sum to 2.34.
+        assert_eq!((found.rows(), found.independent_rows(None)), (10, 2));
         for words in [
             "halved after 2 rows",
             "6 held-out rows and 4 recent ones",
@@ -870,6 +887,8 @@ mod tests {
             "{}",
             found.guarantee()
         );
+        let independent = [Some(0), Some(1), None].map(|part| found.independent_rows(part));
+        assert_eq!(independent, [2, 2, 4]);
         let groups = found.groups_of([(1, "b"), (2, " a")]).unwrap().unwrap();
         let moments = Moments {
             mean: vec![0.0, 5.0],
@@ -920,6 +939,7 @@ mod tests {
         let Rules::ByClass(rule) = &found.rules else {
             panic!("classes");
         };
+        assert_eq!(found.independent_rows(Some(1)), 2);
         let thresholds = rule.thresholds();
         assert!((thresholds[0] - 0.2).abs() < 1e-15 && (thresholds[1] - 0.7).abs() < 1e-15);
         assert!(

@@ -278,6 +278,7 @@ fn rows_of_new_groups_are_covered_at_the_level_if_whole_groups_calibrate() {
         let request = ConformalRequest::at(level);
         let (target, file) = (target_of(&known), Path::new("file"));
         let found = Conformal::of_new_groups(&known, &cells, &target, &request, file).unwrap();
+        assert_eq!(found.independent_rows(None), groups);
         shared.count(covers(&found, None, new[0]));
         let found = calibrated(&known, None, level, None, None).unwrap();
         alone.count(covers(&found, None, new[0]));

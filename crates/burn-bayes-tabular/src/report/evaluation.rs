@@ -120,7 +120,8 @@ impl ConformalScores {
     #[must_use]
     pub fn note(&self) -> String {
         format!(
-            "p-value: whether less than {} of the rows of the part are covered, corrected for the number of parts.",
+            "p-value: whether less than {} of the rows of the part are covered, corrected for the number of parts; it allows \
+             for the chance of the held-out rows.",
             self.level
         )
     }

@@ -2,9 +2,10 @@
 //!
 //! The guarantee is about all rows together. Whether it also holds in parts of the rows is measured: by the size of
 //! the sets, or by quartiles of the width of the intervals, and by the groups of columns. The p-values of the
-//! hypothesis that a part is covered at the level are corrected for the number of parts.
+//! hypothesis that a part is covered at the level are corrected for the number of parts. They allow for the chance of
+//! the held-out rows that the thresholds come from.
 
-use burn_bayes::eval::{GroupCoverage as Covered, coverage_by_group};
+use burn_bayes::eval::{GroupCoverage as Covered, conformal_coverage_by_group};
 use burn_bayes_data::Targets;
 use serde::Serialize;
 
@@ -120,23 +121,27 @@ impl ConformalScores {
             }
             _ => return Err(mismatched(predictions)),
         };
-        let mut all = vec![own];
-        if let (Some(found), Some(places)) = (conformal.groups(), groups) {
-            all.push(Groups {
+        let with_threshold = match (conformal.groups(), groups, predictions, targets) {
+            (Some(found), Some(places), ..) => Some(Groups {
                 by: found.by.clone(),
                 names: found.names.clone(),
                 of_rows: places.to_vec(),
-            });
-        }
-        if let (true, Predictions::Classes(found), Targets::Classes(labels)) =
-            (conformal.is_by_class(), predictions, targets)
-        {
-            let names = found.kind.iter().cloned();
-            all.push(parts("true class", names, labels.clone()));
-        }
+            }),
+            (_, _, Predictions::Classes(found), Targets::Classes(labels))
+                if conformal.is_by_class() =>
+            {
+                let names = found.kind.iter().cloned();
+                Some(parts("true class", names, labels.clone()))
+            }
+            _ => None,
+        };
         let level = conformal.level();
-        let coverage = |groups: &Groups| -> Result<_> {
-            let found = coverage_by_group(&groups.of_rows, &hits, level, units.clusters())?;
+        let covered = |groups: &[usize], has_threshold: bool| {
+            let known = |group| conformal.independent_rows(has_threshold.then_some(group));
+            conformal_coverage_by_group(groups, &hits, level, units.clusters(), known)
+        };
+        let coverage = |(groups, has_threshold): (&Groups, bool)| -> Result<_> {
+            let found = covered(&groups.of_rows, has_threshold)?;
             let part = |found: &Covered| PartCoverage {
                 part: groups.names[found.group].clone(),
                 rows: found.rows,
@@ -149,13 +154,20 @@ impl ConformalScores {
                 parts: found.iter().map(part).collect(),
             })
         };
-        let parts = all.iter().chain(columns).map(coverage);
+        let with_threshold = with_threshold.iter().map(|groups| (groups, true));
+        let others = columns.iter().map(|groups| (groups, false));
+        let parts = [(&own, false)].into_iter();
+        let parts = parts.chain(with_threshold).chain(others).map(coverage);
         // A column may group both the thresholds and the scores.
-        let parts = parts.collect::<Result<Vec<_>>>()?;
-        let parts = distinct(&parts, |part| *part).into_iter().cloned();
+        let parts = distinct(parts.collect::<Result<Vec<_>>>()?, |found| {
+            let rows = found
+                .parts
+                .iter()
+                .map(|part| (part.part.clone(), part.rows));
+            (found.by.clone(), rows.collect::<Vec<_>>())
+        });
         let is_classification = matches!(predictions, Predictions::Classes(_));
-        let one = vec![0; hits.len()];
-        let all = coverage_by_group(&one, &hits, level, units.clusters())?;
+        let all = covered(&vec![0; hits.len()], false)?;
         Ok(Self {
             target: None,
             level,
@@ -165,7 +177,7 @@ impl ConformalScores {
             interval: all[0].interval.into(),
             mean_size: is_classification.then(|| mean(&sizes)),
             mean_width: (!is_classification).then(|| mean(&sizes)),
-            parts: parts.collect(),
+            parts,
         })
     }
 }
