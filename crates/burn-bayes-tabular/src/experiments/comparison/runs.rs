@@ -122,7 +122,7 @@ impl Runs {
     /// With prediction intervals of the rows of a file, from the fits of the first repeat.
     ///
     /// # Errors
-    /// If the level is not in (0, 1), the target is a class, or there are several.
+    /// If the level is not in (0, 1), the target is a class, there are several, or rows have groups or times.
     pub fn with_new_rows(self, path: &Path, level: f64) -> Result<Self> {
         if !(level > 0.0 && level < 1.0) {
             let problem = format!("is {level}; it must be in (0, 1), such as 0.9");
@@ -136,6 +136,11 @@ impl Runs {
         if self.config().data.targets()?.len() > 1 {
             let problem = "makes intervals of one target, but `target` names several; leave it out, or compare for each target \
                            alone";
+            return Err(refused("predict", problem));
+        }
+        if self.config().data.group_by.is_some() {
+            let problem = "counts rows as if they were independent, but those of a group of `--group-by` are alike; leave one of \
+                           both out, or use `fit`, and `predict --conformal`, which counts groups";
             return Err(refused("predict", problem));
         }
         if self.config().data.time.is_some() {
@@ -502,6 +507,13 @@ mod tests {
             let found = message(&[Method::Map], &variants);
             assert!(found.contains(part), "{found}");
         }
+        let mut grouped = config();
+        grouped.data.group_by = Some("town".into());
+        let grouped = runs(grouped, &[Method::Map], &[]).unwrap();
+        let problem = grouped
+            .with_new_rows(Path::new("new.csv"), 0.9)
+            .unwrap_err();
+        assert!(problem.to_string().contains("counts groups"), "{problem}");
         // One method is enough, if it has a variant.
         let alone = |variants: &[Variant]| Runs::new(config(), &[Method::Map], variants, &[], 1, 3);
         assert!(alone(&[]).is_err());
