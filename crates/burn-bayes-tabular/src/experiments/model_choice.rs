@@ -12,6 +12,7 @@ use burn_bayes::Noise;
 use burn_bayes_data::{KFold, Preprocessor, Table};
 
 use super::search::Fold;
+use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
 use crate::parallel;
 use crate::random::shuffled;
@@ -181,6 +182,20 @@ impl ModelChoice {
         best.map(|(chosen, _)| Self {
             chosen: *chosen,
             costs: costs.map(|(one, costs)| (*one, mean(costs))).collect(),
+        })
+    }
+
+    /// How often each candidate was chosen; `None` if there was never anything to choose.
+    pub(crate) fn counts(choices: &[Option<Self>]) -> Option<String> {
+        let chosen = || choices.iter().flatten().map(|choice| choice.chosen);
+        let counts = distinct(chosen(), |one| *one).into_iter().map(|one| {
+            let count = chosen().filter(|other| *other == one).count();
+            format!("{one} in {count} of {} runs", choices.len())
+        });
+        let counts: Vec<String> = counts.collect();
+        (!counts.is_empty()).then(|| {
+            let counts = counts.join(", ");
+            format!("{counts}, by the NLL of left-out training rows of each run")
         })
     }
 
@@ -361,23 +376,24 @@ impl Candidate {
     }
 }
 
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.is_linear {
+            true => "a linear model",
+            false => "a network",
+        })?;
+        if self.target_scale == TargetScaleName::Log {
+            f.write_str(" of the logarithm")?;
+        }
+        if self.feature_scale == FeatureScaleName::Log {
+            f.write_str(" with logarithms of columns")?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for ModelChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |candidate: &Candidate| {
-            let model = match candidate.is_linear {
-                true => "a linear model",
-                false => "a network",
-            };
-            let target = match candidate.target_scale {
-                TargetScaleName::Log => " of the logarithm",
-                _ => "",
-            };
-            let features = match candidate.feature_scale {
-                FeatureScaleName::Log => " with logarithms of columns",
-                _ => "",
-            };
-            format!("{model}{target}{features}")
-        };
         let mut best: Vec<&(Candidate, f64)> = self.costs.iter().collect();
         best.sort_by(|one, other| one.1.total_cmp(&other.1));
         let is_best = best.first().is_none_or(|(best, _)| *best == self.chosen);
@@ -385,9 +401,9 @@ impl fmt::Display for ModelChoice {
         best.sort_by_key(|(one, _)| *one != self.chosen);
         let (shown, others) = best.split_at(best.len().min(MOST_SHOWN));
         let shown = shown.iter();
-        let shown = shown.map(|(one, cost)| format!("{} {}", name(one), number(*cost)));
+        let shown = shown.map(|(one, cost)| format!("{one} {}", number(*cost)));
         let shown = shown.collect::<Vec<_>>().join(", ");
-        let chosen = name(&self.chosen);
+        let chosen = self.chosen;
         write!(f, "{chosen}, by the NLL of left-out training rows: {shown}")?;
         if !others.is_empty() {
             write!(f, ", and {} other ways", others.len())?;

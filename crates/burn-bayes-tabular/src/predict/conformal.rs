@@ -23,7 +23,7 @@ use burn_bayes::eval::{
 use super::known::{Known, Rule, equal, halved, rows_needed, shared, shortest_half_life, window};
 use super::{ClassPredictions, Moments};
 use crate::error::{Result, TabularError};
-use crate::groups::{CellGroups, GroupRule, members, shown};
+use crate::groups::{self, CellGroups, GroupRule, shown};
 use crate::order::selected;
 use crate::rows::{Target, Units};
 use crate::settings::{choices, refused};
@@ -355,7 +355,7 @@ impl Conformal {
                     known.rule(&selected(&members, chosen), &equal(chosen.len()), request)
                 };
                 let rules = Mondrian::calibrate(&of_members, rule).map_err(damaged)?;
-                let parts = members(&of_members, groups.names.len());
+                let parts = groups::members(&of_members, groups.names.len());
                 of_parts = parts.iter().map(Vec::len).collect();
                 for (group, name) in groups.names.iter().enumerate() {
                     let is_too_few = |rule: &Rule| rule.threshold() == f64::INFINITY;

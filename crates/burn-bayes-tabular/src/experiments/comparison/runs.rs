@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use burn_bayes_data::{Column, ColumnKind, CsvOptions, CsvReader, KFold, PreprocessorConfig};
+use burn_bayes_data::{
+    Column, ColumnKind, CsvOptions, CsvReader, KFold, PreprocessorConfig, Split,
+};
 
 use super::{Variant, measures};
 use crate::distinct::distinct;
@@ -14,7 +16,8 @@ use crate::experiments::jobs::{Computed, Job, Key};
 use crate::experiments::search::{Fold, FoldFit, NewTable};
 use crate::rows::SplitTable;
 use crate::settings::{
-    Config, FitSettings, Method, MissingName, PlainName, TaskName, expect_at_most, refused,
+    Config, DataSettings, FitSettings, Method, MissingName, PlainName, TaskName, expect_at_most,
+    refused,
 };
 
 /// Maximum number of repeats.
@@ -42,6 +45,8 @@ struct Fits {
     /// The settings, except for the method.
     config: Config,
     methods: Vec<Method>,
+    /// The scales that were chosen for each run, if they were.
+    choices: Vec<Option<ModelChoice>>,
 }
 
 /// New rows that get prediction intervals.
@@ -95,6 +100,7 @@ impl Runs {
                 methods: variant
                     .method()
                     .map_or_else(|| methods.clone(), |method| vec![method]),
+                choices: Vec::new(),
             })
         };
         let runs = Self {
@@ -103,6 +109,7 @@ impl Runs {
                 variant: None,
                 config,
                 methods,
+                choices: Vec::new(),
             },
             plain,
             repeats,
@@ -217,30 +224,47 @@ impl Runs {
             .collect()
     }
 
-    /// Chooses the scales of the target and of columns with long tails, where the settings leave them open. The result has the choice for
-    /// the settings as given, and every other choice with the variant that it is for.
+    /// Chooses the scales of the target and of columns with long tails for every run, from its training rows, where the settings
+    /// leave them open. The result says what was chosen for the settings as given, and for every variant with other choices.
     ///
     /// # Errors
-    /// If the rows cannot be prepared.
+    /// If the rows cannot be divided or prepared.
     pub fn choose_scales(
         &mut self,
         rows: &SplitTable,
         threads: usize,
-    ) -> Result<Vec<(Option<String>, ModelChoice)>> {
-        let configs = self.all().map(|fits| &fits.config);
-        let choices = ModelChoice::of_each(rows, configs, threads)?;
-        let mut shown: Vec<(Option<String>, ModelChoice)> = Vec::new();
-        let fits = std::iter::once(&mut self.given).chain(&mut self.variants);
-        for (fits, choice) in fits.zip(choices) {
-            let Some(choice) = choice else {
-                continue;
-            };
-            choice.apply(&mut fits.config);
-            if shown.iter().all(|(_, other)| *other != choice) {
-                shown.push((fits.variant.as_ref().map(Variant::name), choice));
+    ) -> Result<Vec<(Option<String>, String)>> {
+        for split in self.divisions(rows)? {
+            let rows = SplitTable::of(rows.table.clone(), split.train, split.test);
+            let configs = self.all().map(|fits| &fits.config);
+            let choices = ModelChoice::of_each(&rows, configs, threads)?;
+            let fits = std::iter::once(&mut self.given).chain(&mut self.variants);
+            for (fits, choice) in fits.zip(choices) {
+                fits.choices.push(choice);
             }
         }
-        Ok(shown)
+        let shown = distinct(self.all(), |fits| &fits.choices).into_iter();
+        let shown = shown.filter_map(|fits| {
+            let variant = fits.variant.as_ref().map(Variant::name);
+            Some((variant, ModelChoice::counts(&fits.choices)?))
+        });
+        Ok(shown.collect())
+    }
+
+    /// The training and test rows of every run.
+    fn divisions(&self, rows: &SplitTable) -> Result<Vec<Split>> {
+        let most = rows.train.len();
+        if self.folds > most {
+            let problem = format!("is {}, but there are only {most} rows", self.folds);
+            return Err(refused("folds", problem));
+        }
+        rows.divisions(&self.config().data, self.kept())
+    }
+
+    fn kept(&self) -> KFold {
+        KFold::new(self.folds)
+            .with_repeats(self.repeats)
+            .with_seed(self.config().fit.seed)
     }
 
     /// The fits, and the positive class of F1.
@@ -249,11 +273,6 @@ impl Runs {
     /// If the rows are too few, or a setting is invalid for one of the fits.
     pub fn of_rows(&self, rows: &SplitTable) -> Result<(Vec<Job>, Option<String>)> {
         let Config { data, fit } = self.config();
-        let most = rows.train.len();
-        if self.folds > most {
-            let problem = format!("is {}, but there are only {most} rows", self.folds);
-            return Err(refused("folds", problem));
-        }
         let folds = self.folds_of(rows)?;
         let asked = data.positive.as_deref();
         let positives = folds[0].iter().map(|fold| fold.positive(asked));
@@ -294,21 +313,23 @@ impl Runs {
         for variant in self.all().filter_map(|fits| fits.variant.as_ref()) {
             variant.check_columns(&self.config().data, &rows.table)?;
         }
-        let kept = KFold::new(self.folds)
-            .with_repeats(self.repeats)
-            .with_seed(self.config().fit.seed);
+        let count = self.divisions(rows)?.len();
         let new = self.new_table(rows)?;
         let mut made: Vec<(PreprocessorConfig, Vec<Arc<Fold>>)> = Vec::new();
         let folds = self.all().map(|fits| {
-            let data = &fits.config.data;
-            let preparation = data.preprocessor(&rows.table)?;
-            if let Some((_, folds)) = made.iter().find(|(known, _)| *known == preparation) {
-                return Ok(folds.clone());
-            }
-            let folds = Fold::all(rows, data, kept, new.clone());
-            let folds = folds.map_err(|error| fits.in_error(error))?;
-            made.push((preparation, folds.clone()));
-            Ok(folds)
+            let of_run = |run| {
+                let data = fits.data(run);
+                let preparation = data.preprocessor(&rows.table)?;
+                if let Some((_, folds)) = made.iter().find(|(known, _)| *known == preparation) {
+                    return Ok(folds[run].clone());
+                }
+                let folds = Fold::all(rows, &data, self.kept(), new.clone());
+                let folds = folds.map_err(|error| fits.in_error(error))?;
+                let fold = folds[run].clone();
+                made.push((preparation, folds));
+                Ok(fold)
+            };
+            (0..count).map(of_run).collect()
         });
         folds.collect()
     }
@@ -322,6 +343,15 @@ impl Fits {
             Some(changes) => format!("{method}, {changes}"),
             None => method.to_string(),
         }
+    }
+
+    /// How the rows of a run are prepared.
+    fn data(&self, run: usize) -> DataSettings {
+        let mut config = self.config.clone();
+        if let Some(Some(choice)) = self.choices.get(run) {
+            choice.apply(&mut config);
+        }
+        config.data
     }
 
     /// The settings of the fit by each method in a repeat.
@@ -483,6 +513,45 @@ mod tests {
             // So a result of other settings is not taken for one of these.
             assert!(fits.len() == 3 && fits[0] != given[0], "{name}");
         }
+    }
+
+    #[test]
+    fn scales_are_chosen_from_the_training_rows_of_a_run() {
+        let mut open = config();
+        open.data.target_scale = TargetScaleName::Auto;
+        // Its fits are solved directly.
+        open.fit.model = Some(NetworkShape { hidden: Vec::new() });
+        let plain = runs(open, &[Method::Map], &[]).unwrap();
+        let rows = rows();
+        let tested = &plain.divisions(&rows).unwrap()[0].test;
+        // The targets of the first run's test rows are other ones.
+        let columns = rows.table.columns().iter().map(|column| {
+            let number = |row| {
+                let factor = match column.name() == "y" && tested.contains(&row) {
+                    true => 100.0,
+                    false => 1.0,
+                };
+                column.number(row).map(|value| factor * value)
+            };
+            match column.kind() {
+                ColumnKind::Number => {
+                    Column::numbers(column.name(), (0..ROWS).filter_map(number).collect())
+                }
+                ColumnKind::Category => column.clone(),
+            }
+        });
+        let table = Table::new(columns.collect()).unwrap();
+        let other = SplitTable::of(table, rows.train.clone(), Vec::new());
+        let choices = [&rows, &other].map(|rows| {
+            let mut found = plain.clone();
+            let shown = found.choose_scales(rows, 2).unwrap();
+            assert!(shown.len() == 1 && shown[0].1.contains("run"), "{shown:?}");
+            found.given.choices
+        });
+        assert_eq!(choices[0].len(), 3);
+        assert!(choices[0][0].is_some());
+        assert_eq!(choices[0][0], choices[1][0]);
+        assert_ne!(choices[0][1], choices[1][1]);
     }
 
     #[test]
