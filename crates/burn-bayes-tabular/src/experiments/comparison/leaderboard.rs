@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Comparison, Row};
+use super::{Comparison, Row, failures};
 use crate::error::Result;
 use crate::order::by_cost;
 use crate::report::{Contender, Leaderboard, shown_p_value};
@@ -17,22 +17,25 @@ impl Comparison {
     /// If a file cannot be written.
     pub fn write_leaderboard(&self, folder: &Path, config: &Config) -> Result<()> {
         let target = plain(&config.data.target_text()?);
-        // Methods with diverged runs last, as for the choice of the best.
-        let rank = |row: &&Row| (row.diverged, row.scores.get(NLL).map(|nll| nll.mean));
+        // Methods without a score last, and those with failed runs behind others, as for the choice of the best.
+        let rank = |row: &Row| match row.scores.get(NLL) {
+            Some(nll) => {
+                let failures = failures(row.diverged, self.runs, nll.runs);
+                ((false, !nll.is_best, failures), nll.mean)
+            }
+            None => ((true, true, row.diverged), f64::INFINITY),
+        };
         let mut methods: Vec<&Row> = self.methods.iter().collect();
         methods.sort_by(|one, other| {
-            let ((failures, cost), (others, other_cost)) = (rank(one), rank(other));
-            let number = |cost: Option<f64>| cost.unwrap_or(f64::INFINITY);
-            cost.is_none()
-                .cmp(&other_cost.is_none())
-                .then(failures.cmp(&others))
-                .then(by_cost(number(cost), number(other_cost)))
+            let ((one, cost), (other, other_cost)) = (rank(one), rank(other));
+            one.cmp(&other).then(by_cost(cost, other_cost))
         });
         let text = format!(
-            "Means over {} runs, cross-validation folds of random re-splits. The difference is paired over runs, from the best \
+            "Means over {} runs{}, cross-validation folds of random re-splits. The difference is paired over runs, from the best \
              method. The p-value is that of a paired t-test of this difference, Bonferroni-corrected. P-values and standard \
              errors are corrected for the rows that runs share (Nadeau and Bengio, 2003).",
-            self.runs
+            self.runs,
+            self.fewer_runs()
         );
         let columns = ["p-value".to_string()]
             .into_iter()
@@ -75,7 +78,10 @@ impl Comparison {
             .chain(others)
             .chain([row.diverged.to_string()]);
         Contender {
-            name: row.method.clone(),
+            name: match nll.filter(|nll| nll.runs < self.runs) {
+                Some(nll) => format!("{} ({} runs)", row.method, nll.runs),
+                None => row.method.clone(),
+            },
             nll: nll.map(|nll| summary(nll.mean, nll.standard_error, nll.runs)),
             difference: nll.and_then(|nll| {
                 Some(summary(

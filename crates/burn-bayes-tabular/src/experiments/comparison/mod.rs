@@ -189,10 +189,11 @@ impl Comparison {
         let mut page = format!("`{}`\n\n", self.command);
         let _ = writeln!(
             page,
-            "Mean ± standard error over {} runs, with the best in bold. p: paired t-test against the best \
+            "Mean ± standard error over {} runs{}, with the best in bold. p: paired t-test against the best \
              method over runs, Bonferroni-corrected, for at least {FEWEST_TESTED} runs. Standard errors and p are corrected \
              for the rows that runs share (Nadeau and Bengio, 2003).\n",
-            self.runs
+            self.runs,
+            self.fewer_runs()
         );
         let title = |column: &ScoreSpec| cell(&column.title_of(self.positive.as_deref()));
         let heads: Vec<String> = ["method".into()]
@@ -205,7 +206,7 @@ impl Comparison {
         for row in &self.methods {
             let scores = columns
                 .iter()
-                .map(|column| shown(row.scores.get(column.key)));
+                .map(|column| shown(row.scores.get(column.key), self.runs));
             let ends = [row.diverged.to_string(), format!("{:.2}", row.seconds)];
             let entries: Vec<String> = [cell(&row.method)]
                 .into_iter()
@@ -252,6 +253,17 @@ impl Comparison {
         csv_bytes(&heads, rows)
     }
 
+    /// What is said of scores that some runs lack.
+    fn fewer_runs(&self) -> &'static str {
+        let mut scores = self.methods.iter().flat_map(|row| row.scores.values());
+        match scores.any(|entry| entry.runs < self.runs) {
+            true => {
+                ", or as many as is said where some lack the score (the best is one of the methods that lack it in the fewest)"
+            }
+            false => "",
+        }
+    }
+
     /// The columns that some method has.
     fn columns(&self) -> impl Iterator<Item = ScoreSpec> {
         ScoreSpec::compared().into_iter().filter(|column| {
@@ -277,7 +289,8 @@ fn runs_of<'r>(method: &str, records: &'r [Record]) -> Vec<&'r Record> {
 }
 
 /// One score of all methods, from the runs of each method and its number of diverged runs; `None` for a
-/// method without the score. The best method is chosen among those with the fewest diverged runs.
+/// method without the score. The best method is chosen among those with the fewest runs that diverged or lack the score, by
+/// the runs that all of these have.
 fn entries(
     better: Better,
     runs: &[Vec<Option<f64>>],
@@ -289,35 +302,51 @@ fn entries(
         Summary::of_overlapping(&values, test_to_train)
     };
     let summaries: Vec<Option<Summary>> = runs.iter().map(summary).collect();
-    let sign = if better == Better::Higher { -1.0 } else { 1.0 };
-    let cost = |method: usize| summaries[method].map(|summary| sign * summary.mean);
-    let ranked = (0..runs.len()).filter_map(|method| Some((method, cost(method)?)));
-    let best = ranked.min_by(|&(a, cost_a), &(b, cost_b)| {
-        diverged[a].cmp(&diverged[b]).then(by_cost(cost_a, cost_b))
-    });
-    let Some((best, _)) = best else {
-        return Ok(vec![None; runs.len()]);
+    let failures = |method: usize| {
+        let found = summaries[method]?.runs;
+        Some(failures(diverged[method], runs[method].len(), found))
     };
+    let fewest = (0..runs.len()).filter_map(failures).min();
+    let ranked = (0..runs.len()).filter(|&method| fewest.is_some() && failures(method) == fewest);
+    let ranked: Vec<usize> = ranked.collect();
+    let sign = if better == Better::Higher { -1.0 } else { 1.0 };
+    let cost = |method: usize| {
+        let has_score = |method: usize, run| runs[method].get(run).is_some_and(Option::is_some);
+        let is_common = |run: &usize| ranked.iter().all(|&method| has_score(method, *run));
+        let common = (0..runs[method].len()).filter(is_common);
+        let common: Vec<f64> = common.filter_map(|run| runs[method][run]).collect();
+        Summary::of(&common).map(|summary| sign * summary.mean)
+    };
+    let costs = ranked
+        .iter()
+        .filter_map(|&method| Some((method, cost(method)?)));
+    let best = costs.min_by(|&(_, one), &(_, other)| by_cost(one, other));
+    let best = best.map(|(method, _)| method);
     let others = runs.len() - 1;
     let entry = |method: usize| -> Result<Option<Entry>> {
         let Some(summary) = summaries[method] else {
             return Ok(None);
         };
-        let (difference, p_value) = match method == best {
-            true => (None, None),
-            false => against_best(&runs[method], &runs[best], others, test_to_train)?,
+        let (difference, p_value) = match best.filter(|best| *best != method) {
+            None => (None, None),
+            Some(best) => against_best(&runs[method], &runs[best], others, test_to_train)?,
         };
         Ok(Some(Entry {
             runs: summary.runs,
             mean: summary.mean,
             standard_error: summary.standard_error,
-            is_best: method == best,
+            is_best: best == Some(method),
             difference: difference.map(|found| found.mean),
             difference_standard_error: difference.and_then(|found| found.standard_error),
             p_value,
         }))
     };
     (0..runs.len()).map(entry).collect()
+}
+
+/// The number of runs that diverged or lack a score that `found` runs have.
+fn failures(diverged: usize, runs: usize, found: usize) -> usize {
+    diverged.max(runs - found)
 }
 
 /// The difference of two methods and its p-value, over the runs that both have.
@@ -341,7 +370,7 @@ fn against_best(
     Ok((difference, p_value))
 }
 
-fn shown(entry: Option<&Entry>) -> String {
+fn shown(entry: Option<&Entry>, runs: usize) -> String {
     let Some(entry) = entry else {
         return "–".into();
     };
@@ -351,6 +380,9 @@ fn shown(entry: Option<&Entry>) -> String {
     }
     if entry.is_best {
         text = format!("**{text}**");
+    }
+    if entry.runs < runs {
+        let _ = write!(text, " ({} runs)", entry.runs);
     }
     if let Some(p_value) = entry.p_value {
         let _ = write!(text, " (p {p_value:.3})");
@@ -463,6 +495,40 @@ mod tests {
         };
         assert_eq!((vifa.diverged, vifa.scores["nll"].mean), (1, 0.25));
         assert!(map.scores["nll"].is_best && !vifa.scores["nll"].is_best);
+    }
+
+    #[test]
+    fn methods_are_ranked_by_the_same_runs() {
+        let compared = |map: [Option<f64>; 3], vifa: [Option<f64>; 3]| {
+            let runs = (0..3).zip(map.into_iter().zip(vifa));
+            let runs = runs.flat_map(|(run, (map, vifa))| {
+                [("map", map), ("vifa", vifa)].map(|(method, nll)| {
+                    let nll = nll.map(|nll| ("nll", nll));
+                    record(method, run, nll.as_slice())
+                })
+            });
+            compared(&runs.collect::<Vec<_>>())
+        };
+        // The first run is the hardest, which one method lacks.
+        for map in [
+            [Some(1.0), Some(0.5), Some(0.5)],
+            [Some(1.0), Some(0.5), None],
+        ] {
+            let found = compared(map, [None, Some(0.6), Some(0.6)]);
+            let best = found.methods.iter().map(|row| row.scores["nll"].is_best);
+            assert_eq!(best.collect::<Vec<_>>(), [true, false]);
+            let page = found.markdown();
+            for words in ["over 3 runs, or as many", "0.6000 ± 0.0000 (2 runs)"] {
+                assert!(page.contains(words), "{words}: {page}");
+            }
+        }
+        let found = compared([Some(1.0), None, None], [None, Some(0.6), Some(0.6)]);
+        assert!(!found.methods[0].scores["nll"].is_best);
+        // Of one run each, neither is better.
+        let found = compared([Some(1.0), None, None], [None, Some(0.6), None]);
+        assert!(found.methods.iter().all(|row| !row.scores["nll"].is_best));
+        let full = compared([Some(1.0); 3], [Some(0.5); 3]).markdown();
+        assert!(full.contains("over 3 runs, with the best"), "{full}");
     }
 
     #[test]
