@@ -146,14 +146,11 @@ impl KnownRows {
         let targets = true_targets(&self.dataset, run.model.target());
         let predictions = run.predict(self.dataset.features(), draws)?;
         let units = &self.inputs.units;
-        let by = self.groups.iter();
-        let by = by.map(|groups| ScoresByGroup::of_targets(groups, &predictions, &targets, units));
-        let by: Vec<_> = by.collect::<Result<_>>()?;
         let intervals = Intervals::Bootstrapped(units);
         Ok(Evaluation {
             calibration: CalibrationTest::of(&predictions, &targets, &self.inputs)?,
             scores: Scores::of_positive(&predictions, &targets, intervals, positive)?,
-            by: by.into_iter().flatten().collect(),
+            by: ScoresByGroup::of_targets(&self.groups, &predictions, &targets, units)?,
             baselines: Vec::new(),
             conformal: None,
             costs: None,

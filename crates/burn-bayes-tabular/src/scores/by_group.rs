@@ -101,38 +101,43 @@ struct OfTask {
 }
 
 impl ScoresByGroup {
-    /// The scores of predictions in these groups, of each target.
+    /// The scores of predictions in the groups of each column, of each target.
     ///
     /// # Errors
     /// If predictions, targets and groups do not match.
     pub(crate) fn of_targets(
-        groups: &Groups,
+        columns: &[Groups],
         predictions: &Predictions,
         targets: &Targets,
         units: &Units,
     ) -> Result<Vec<Self>> {
-        let pairs = predictions.beside(targets);
-        pairs
-            .map(|(name, predictions, targets)| {
+        if columns.is_empty() {
+            return Ok(Vec::new());
+        }
+        let pairs = predictions.beside(targets).map(|(name, found, targets)| {
+            let costs = row_costs(found, targets)?;
+            Ok((name, found, targets, costs))
+        });
+        let pairs = pairs.collect::<Result<Vec<_>>>()?;
+        let of_column = |groups| {
+            pairs.iter().map(move |(name, found, targets, costs)| {
                 Ok(Self {
                     target: name.map(String::from),
-                    ..Self::of(groups, predictions, targets, units)?
+                    ..Self::of(groups, found, targets, costs, units)?
                 })
             })
-            .collect()
+        };
+        columns.iter().flat_map(of_column).collect()
     }
 
-    /// The scores of the predictions of one target.
-    ///
-    /// # Errors
-    /// If predictions, targets and groups do not match.
-    pub(crate) fn of(
+    /// The scores of the predictions of one target, with the NLL of each row.
+    fn of(
         all: &Groups,
         predictions: &Predictions,
         targets: &Targets,
+        costs: &[f64],
         units: &Units,
     ) -> Result<Self> {
-        let costs = row_costs(predictions, targets)?;
         let rows = all.members();
         let of_task = match (predictions, predictions.mixture()?, targets) {
             (Predictions::Classes(predictions), _, Targets::Classes(labels)) => {
@@ -145,7 +150,7 @@ impl ScoresByGroup {
         };
         let groups = all.names.iter().zip(&rows).zip(of_task);
         let groups = groups.map(|((name, rows), of_task)| {
-            let costs = selected(&costs, rows);
+            let costs = selected(costs, rows);
             let summary = Summary::of_rows(&costs, &units.select(rows));
             GroupScores {
                 group: name.clone(),
@@ -265,13 +270,20 @@ mod tests {
         };
         let all: Vec<usize> = (0..40).collect();
         let targets = |rows: &[usize]| Targets::Classes(selected(&labels, rows));
-        let found = ScoresByGroup::of(
-            &named(["most", "few"], groups.clone()),
-            &predictions(&all),
-            &targets(&all),
-            &Units::rows(40),
-        )
-        .unwrap();
+        let columns = [
+            named(["most", "few"], groups.clone()),
+            named(
+                ["one", "other"],
+                groups.iter().map(|group| 1 - group).collect(),
+            ),
+        ];
+        let (all_rows, truths) = (predictions(&all), targets(&all));
+        let of_columns =
+            ScoresByGroup::of_targets(&columns, &all_rows, &truths, &Units::rows(40)).unwrap();
+        let [found, other] = &of_columns[..] else {
+            panic!("one for each column");
+        };
+        assert_eq!(other.groups[1].nll, found.groups[0].nll);
         assert_eq!(
             (found.groups[0].rows, found.groups[0].is_small),
             (30, false)
@@ -316,13 +328,13 @@ mod tests {
             .collect();
         let groups: Vec<usize> = (0..80).map(|row| usize::from(row >= 40)).collect();
         let predictions = Predictions::Reals(RealPredictions::new(1.0, 1, means));
-        let found = ScoresByGroup::of(
-            &named(["near", "far"], groups),
+        let found = ScoresByGroup::of_targets(
+            &[named(["near", "far"], groups)],
             &predictions,
             &Targets::Real(targets),
             &Units::rows(80),
-        )
-        .unwrap();
+        );
+        let found = &found.unwrap()[0];
         assert_eq!(found.groups[0].adjusted_p_value, 1.0);
         assert!(found.groups[1].adjusted_p_value < 1e-20);
         let GroupTaskScores::Regression { rmse, intervals } = &found.groups[1].of_task else {

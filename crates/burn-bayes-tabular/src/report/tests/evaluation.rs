@@ -22,8 +22,8 @@ fn with_groups(mut sample: Sample) -> Sample {
         names: names.to_vec(),
         of_rows: groups,
     };
-    let by = ScoresByGroup::of(&groups, predictions, targets, &Units::rows(targets.len()));
-    sample.by = vec![by.unwrap()];
+    let units = Units::rows(targets.len());
+    sample.by = ScoresByGroup::of_targets(&[groups], predictions, targets, &units).unwrap();
     sample
 }
 
