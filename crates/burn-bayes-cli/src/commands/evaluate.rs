@@ -6,7 +6,7 @@ use burn_bayes_tabular::Result;
 use burn_bayes_tabular::files::{is_same, make_folder};
 use burn_bayes_tabular::new_rows::Evaluation;
 use burn_bayes_tabular::predict::CostRule;
-use burn_bayes_tabular::run::{Run, RunFolder};
+use burn_bayes_tabular::run::RunFolder;
 use burn_bayes_tabular::scores::{ConformalScores, Scores};
 use burn_bayes_tabular::settings::{DeviceName, Pairs, Words, refused};
 use clap::{ArgAction, Args};
@@ -83,10 +83,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let conformal_by = conformal.as_ref().and_then(|request| request.by.as_deref());
     let format = arguments.file.format();
     let rows = super::known_rows(&run, &arguments.rows, format, &by, conformal_by)?;
-    if is_file_of_fit(&run, &arguments.rows) {
+    if let Some(of_fit) = rows.training_file(&run)? {
         warn(format_args!(
-            "{} is the file of the fit, and most of its rows were trained on: the scores are better than those of new rows",
-            arguments.rows.display()
+            "the rows of {} are those of {}, the file of the fit, and most of these were trained on: the scores are better than \
+             those of new rows",
+            arguments.rows.display(),
+            of_fit.display()
         ));
     }
     let what = format!("scoring {} rows", rows.rows());
@@ -107,12 +109,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         true => print_json(&evaluation),
         false => show(&evaluation),
     }
-}
-
-/// Whether the file is the one from which the run has its training rows.
-fn is_file_of_fit(run: &Run, rows: &Path) -> bool {
-    let of_fit = run.config.data.path.as_deref();
-    of_fit.is_some_and(|of_fit| is_same(of_fit, rows))
 }
 
 fn show(evaluation: &Evaluation) -> Result<()> {

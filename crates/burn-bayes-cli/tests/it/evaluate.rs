@@ -33,6 +33,30 @@ pub(crate) fn wards(rows: usize, seed: u64) -> String {
 }
 
 #[test]
+fn rows_of_the_fit_are_recognised_in_a_copy() {
+    let place = Workplace::new();
+    let known = wards(60, 1);
+    place.write("known.csv", &known);
+    place.write("new.csv", &wards(60, 101));
+    let lines: Vec<&str> = known.lines().collect();
+    let reversed: String = lines[20..]
+        .iter()
+        .rev()
+        .map(|row| format!("{row}\n"))
+        .collect();
+    place.write("copy.csv", &format!("{}\n{reversed}", lines[0]));
+    place.output("fit --data known.csv --target y --task regression --model linear --out run");
+    for (file, is_known) in [("known.csv", true), ("copy.csv", true), ("new.csv", false)] {
+        let [_, warnings] = place.said(&format!("evaluate run {file}"));
+        assert_eq!(
+            warnings.contains("the file of the fit"),
+            is_known,
+            "{file}: {warnings}"
+        );
+    }
+}
+
+#[test]
 fn a_group_that_the_noise_does_not_fit_is_found() {
     let place = Workplace::new();
     place.write("known.csv", &wards(400, 1));

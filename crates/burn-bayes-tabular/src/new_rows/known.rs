@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::distinct::distinct;
 use crate::error::{Result, TabularError};
+use crate::files::is_same;
 use crate::groups::Groups;
 use crate::predict::{ConformalRequest, ConformalTargets, CostRule, Known, Predictions};
 use crate::report::{FurtherScores, ScoredRows};
@@ -108,29 +109,48 @@ impl KnownRows {
         })
     }
 
-    /// Fails if these are rows of the fit, as far as its files are still there.
-    fn expect_others(&self, run: &Run) -> Result<()> {
+    /// The training file of the run, if these are rows of it and it is still there.
+    ///
+    /// # Errors
+    /// If two columns have the same name.
+    pub fn training_file<'r>(&self, run: &'r Run) -> Result<Option<&'r Path>> {
+        match run.config.data.path.as_deref() {
+            Some(path) if is_same(path, &self.path) => Ok(Some(path)),
+            _ => self.source(run, &run.config.data.path),
+        }
+    }
+
+    /// The first of these files with the columns of the run that has these rows.
+    fn source<'p>(
+        &self,
+        run: &Run,
+        files: impl IntoIterator<Item = &'p PathBuf>,
+    ) -> Result<Option<&'p Path>> {
         let columns = self.inputs.columns.iter().chain([&self.inputs.target]);
         let rows = Table::new(columns.cloned().collect())?;
-        let data = &run.config.data;
-        for path in data.path.iter().chain(&data.validation_file) {
+        let has_rows = |path: &&PathBuf| {
             let of_file = DataSettings {
-                path: Some(path.clone()),
-                ..data.clone()
+                path: Some((*path).clone()),
+                ..run.config.data.clone()
             };
             let known = present(path).is_file().then(|| read_table(&of_file));
-            if let Some(Ok(known)) = known
-                && are_rows_of(&known, &rows)
-            {
-                let problem = format!(
-                    "is {}, whose rows are those of the fit, {}; give rows that came after them",
-                    self.path.display(),
-                    path.display()
-                );
-                return Err(refused("conformal-recent", problem));
-            }
-        }
-        Ok(())
+            matches!(known, Some(Ok(known)) if are_rows_of(&known, &rows))
+        };
+        Ok(files.into_iter().find(has_rows).map(PathBuf::as_path))
+    }
+
+    /// Fails if these are rows of the fit, as far as its files are still there.
+    fn expect_others(&self, run: &Run) -> Result<()> {
+        let data = &run.config.data;
+        let found = self.source(run, data.path.iter().chain(&data.validation_file))?;
+        found.map_or(Ok(()), |path| {
+            let problem = format!(
+                "is {}, whose rows are those of the fit, {}; give rows that came after them",
+                self.path.display(),
+                path.display()
+            );
+            Err(refused("conformal-recent", problem))
+        })
     }
 
     /// Number of rows to score.
