@@ -55,6 +55,9 @@ const REFUSED: [(&str, &str); 5] = [
     ),
 ];
 
+/// The finished simulations, and the page.
+const FILES: [&str; 2] = ["simulations.jsonl", "check.html"];
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     arguments
@@ -62,8 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .refuse(OF_ONE_RUN.into_iter().chain(REFUSED))?;
     let mut config = arguments.settings.unchecked_config()?;
     let inputs = [config.data.path.as_deref(), arguments.settings.file()];
-    let outputs = ["simulations.jsonl", "check.html"];
-    super::expect_outputs(&arguments.out, &outputs, inputs.into_iter().flatten())?;
+    super::expect_outputs(&arguments.out, &FILES, inputs.into_iter().flatten())?;
     let design = arguments.design(&mut config)?;
     config.fit = design.in_effect(config.fit);
     let fit = &config.fit;
@@ -73,11 +75,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         arguments.posterior_draws,
     )?;
     let jobs = simulations.jobs(&design)?;
-    let cache = ResultCache::begin(
-        &arguments.out,
-        "simulations.jsonl",
-        arguments.jobs.existing(),
-    )?;
+    let [finished, page] = FILES;
+    let cache = ResultCache::begin(&arguments.out, finished, arguments.jobs.existing())?;
     let shown = Fits::of("check", arguments.jobs.resume).quietly();
     let records = jobs::run(&jobs, &cache, threads(arguments.jobs.threads), &shown)?;
     let check = simulations.check(&design, &records)?;
@@ -88,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         design.features(),
         check.draws
     );
-    let page = arguments.out.join("check.html");
+    let page = arguments.out.join(page);
     let report = CheckReport {
         title: &format!(
             "Simulation-based calibration: {}, {}",

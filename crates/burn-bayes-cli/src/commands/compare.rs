@@ -97,14 +97,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         arguments.predict.as_deref(),
         arguments.settings.file(),
     ];
-    let outputs = [
-        "runs.jsonl",
-        "compare.csv",
-        "compare.md",
-        "intervals.csv",
-        "leaderboard.html",
-    ];
-    super::expect_outputs(&arguments.out, &outputs, inputs.into_iter().flatten())?;
+    super::expect_outputs(
+        &arguments.out,
+        &Comparison::FILES,
+        inputs.into_iter().flatten(),
+    )?;
     let table = super::read(&mut config)?;
     let mut runs = Runs::new(
         config,
@@ -133,7 +130,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     let (fits, positive) = runs.of_rows(&rows)?;
-    let cache = ResultCache::begin(&arguments.out, "runs.jsonl", arguments.jobs.existing())?;
+    let [finished, ..] = Comparison::FILES;
+    let cache = ResultCache::begin(&arguments.out, finished, arguments.jobs.existing())?;
     let shown = Fits::of("compare", arguments.jobs.resume);
     let records = jobs::run(&fits, &cache, threads(arguments.jobs.threads), &shown)?;
     let positive = positive.as_deref();

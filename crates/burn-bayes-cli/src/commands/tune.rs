@@ -53,13 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         arguments.ranges.as_deref(),
         arguments.settings.file(),
     ];
-    let outputs = [
-        "trials.jsonl",
-        "trials.csv",
-        "config.toml",
-        "leaderboard.html",
-    ];
-    super::expect_outputs(&arguments.out, &outputs, inputs.into_iter().flatten())?;
+    super::expect_outputs(&arguments.out, &Tuned::FILES, inputs.into_iter().flatten())?;
     let rows = super::dealt(&mut config)?;
     super::choose_scales(&rows, &mut config)?;
     let mut tuning = Tuning::new(config, &rows, arguments.folds)?;
@@ -71,12 +65,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let flags = ranges.names().map(|name| (name, searched));
     arguments.settings.refuse(flags)?;
     let search = tuning.search(ranges, arguments.trials, arguments.survivors)?;
-    let cache = ResultCache::begin(&arguments.out, "trials.jsonl", arguments.jobs.existing())?;
+    let [finished, _, best, _] = Tuned::FILES;
+    let cache = ResultCache::begin(&arguments.out, finished, arguments.jobs.existing())?;
     let shown = Fits::of("tune", arguments.jobs.resume);
     let tuned = tuning.run(&search, &cache, threads(arguments.jobs.threads), &shown)?;
     tuned.write(&arguments.out)?;
     tuned.write_leaderboard(&arguments.out, &command_line())?;
-    let file = arguments.out.join("config.toml").display().to_string();
+    let file = arguments.out.join(best).display().to_string();
     match arguments.jobs.output.json {
         true => print_json(&json!({ "config": file, "trials": tuned.trials })),
         false => show(&tuned, &file),

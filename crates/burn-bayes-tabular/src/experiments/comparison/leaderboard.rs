@@ -16,6 +16,7 @@ impl Comparison {
     /// # Errors
     /// If a file cannot be written.
     pub fn write_leaderboard(&self, folder: &Path, config: &Config) -> Result<()> {
+        let [.., page] = Self::FILES;
         let target = plain(&config.data.target_text()?);
         // Methods without a score last, and those with failed runs behind others, as for the choice of the best.
         let rank = |row: &Row| match row.scores.get(NLL) {
@@ -56,7 +57,7 @@ impl Comparison {
             command: &self.command,
             config: &config.to_toml()?,
         }
-        .write(&folder.join("leaderboard.html"))
+        .write(&folder.join(page))
     }
 
     fn other_columns(&self) -> impl Iterator<Item = ScoreSpec> {

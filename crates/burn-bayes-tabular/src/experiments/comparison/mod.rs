@@ -94,6 +94,15 @@ struct Entry {
 }
 
 impl Comparison {
+    /// All files of a comparison in its folder: the finished runs, and those that are written from them.
+    pub const FILES: [&str; 5] = [
+        "runs.jsonl",
+        "compare.csv",
+        "compare.md",
+        "intervals.csv",
+        "leaderboard.html",
+    ];
+
     /// From the records of all runs of the fits and plain models with these names, with the `positive` class of F1.
     pub fn of(
         command: String,
@@ -176,11 +185,12 @@ impl Comparison {
 
     /// Writes `compare.md` and `compare.csv`, and `intervals.csv` if there are new rows.
     pub fn write(&self, folder: &Path) -> Result<()> {
+        let [_, table, page, of_new, _] = Self::FILES;
         if let Some(intervals) = &self.intervals {
-            intervals.write(&folder.join("intervals.csv"))?;
+            intervals.write(&folder.join(of_new))?;
         }
-        write_whole(&folder.join("compare.md"), self.markdown().as_bytes())?;
-        write_whole(&folder.join("compare.csv"), &self.csv()?)
+        write_whole(&folder.join(page), self.markdown().as_bytes())?;
+        write_whole(&folder.join(table), &self.csv()?)
     }
 
     /// A page with the command and the table.

@@ -14,6 +14,7 @@ impl Tuned {
     /// # Errors
     /// If a file cannot be written.
     pub fn write_leaderboard(&self, folder: &Path, command: &str) -> Result<()> {
+        let [.., page] = Self::FILES;
         let target = plain(&self.config.data.target_text()?);
         let Some(best) = self.trials.first() else {
             return Ok(());
@@ -64,7 +65,7 @@ impl Tuned {
             command,
             config: &self.config.to_toml()?,
         }
-        .write(&folder.join("leaderboard.html"))
+        .write(&folder.join(page))
     }
 
     /// The settings whose values are numbers, with one for each trial.

@@ -178,6 +178,14 @@ pub struct TrialRow {
 }
 
 impl Tuned {
+    /// All files of a search in its folder: the finished trials, and those that are written from them.
+    pub const FILES: [&str; 4] = [
+        "trials.jsonl",
+        "trials.csv",
+        "config.toml",
+        "leaderboard.html",
+    ];
+
     fn of(search: &Search, trials: &[Trial], config: Config, records: &Records) -> Result<Self> {
         let mut ranking: Vec<&Trial> = trials.iter().collect();
         ranking.sort_by(|a, b| b.is_complete.cmp(&a.is_complete).then(a.compare(b)));
@@ -219,11 +227,12 @@ impl Tuned {
     /// # Errors
     /// If a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
+        let [_, table, best, _] = Self::FILES;
         let rows = self.trials.iter().map(|row| row.entries(f64::to_string));
         let bytes = csv_bytes(&self.heads(), rows)?;
-        write_whole(&folder.join("trials.csv"), &bytes)?;
+        write_whole(&folder.join(table), &bytes)?;
         let config = self.config.to_toml()?;
-        write_whole(&folder.join("config.toml"), config.as_bytes())
+        write_whole(&folder.join(best), config.as_bytes())
     }
 
     /// The header of the table of trials.
