@@ -1,5 +1,6 @@
 //! Command lines quoted for a shell.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 
 /// The command line of a program with these arguments.
@@ -44,9 +45,14 @@ pub fn quoted(word: &str) -> String {
 
 /// The name of a column as the value of an option that takes a list.
 pub fn quoted_name(name: &str) -> String {
-    match name.contains(',') {
-        true => quoted(&format!("\"{name}\"")),
-        false => quoted(name),
+    quoted(&item(name))
+}
+
+/// A word of a list that is separated by commas.
+pub fn item(word: &str) -> Cow<'_, str> {
+    match word.contains(',') {
+        true => format!("\"{word}\"").into(),
+        false => word.into(),
     }
 }
 

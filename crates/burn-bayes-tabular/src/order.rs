@@ -1,5 +1,5 @@
-//! Orders and choices of rows: an order in which NaN is never the better one, places that are spread over one, and the values
-//! of some rows.
+//! Orders and choices of rows: an order in which NaN is never the better one, places that are spread over one, quantiles, and
+//! the values of some rows.
 
 use std::cmp::Ordering;
 
@@ -19,6 +19,16 @@ pub(crate) fn spread(length: usize, count: usize) -> Vec<usize> {
         .collect()
 }
 
+/// A quantile of sorted values, by linear interpolation.
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let place = share * (sorted.len() - 1) as f64;
+    let (below, above) = (
+        sorted[place.floor() as usize],
+        sorted[place.ceil() as usize],
+    );
+    below + (above - below) * place.fract()
+}
+
 /// The values of these rows.
 pub(crate) fn selected<T: Clone>(values: &[T], rows: &[usize]) -> Vec<T> {
     rows.iter().map(|&row| values[row].clone()).collect()
@@ -33,6 +43,14 @@ mod tests {
         let mut costs = [-f64::NAN, 2.0, f64::INFINITY, f64::NAN, -1.0];
         costs.sort_by(|one, other| by_cost(*one, *other));
         assert_eq!(costs[..3], [-1.0, 2.0, f64::INFINITY]);
+    }
+
+    #[test]
+    fn quantiles_are_interpolated() {
+        let sorted = [1.0, 2.0, 4.0];
+        for (share, expected) in [(0.0, 1.0), (0.25, 1.5), (0.5, 2.0), (0.75, 3.0), (1.0, 4.0)] {
+            assert_eq!(quantile(&sorted, share), expected);
+        }
     }
 
     #[test]

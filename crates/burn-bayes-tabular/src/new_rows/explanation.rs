@@ -9,7 +9,7 @@ use burn_bayes_data::{Column, ColumnKind, Features, Targets};
 use super::{KnownRows, SimilarRequest};
 use crate::error::{Result, TabularError};
 use crate::groups::Groups;
-use crate::order::{by_cost, spread};
+use crate::order::{by_cost, quantile, spread};
 use crate::predict::{Predictions, TargetPredictions};
 use crate::random::shuffled;
 use crate::report::{Effect, EffectPoint, Explanation, Importance};
@@ -255,13 +255,13 @@ impl<'a> Explained<'a> {
                 outputs(&predictions, self.run)?.into_iter().enumerate()
             {
                 draws.sort_by(f64::total_cmp);
-                let limit = |level: f64| draws[(level * (draws.len() - 1) as f64).round() as usize];
+                let [lower, upper] = LIMITS.map(|level| quantile(&draws, level));
                 let point = EffectPoint {
                     value: value.text.clone(),
                     number: value.number,
                     mean: mean(&draws),
-                    lower: limit(LIMITS[0]),
-                    upper: limit(LIMITS[1]),
+                    lower,
+                    upper,
                 };
                 if effects.len() == place {
                     effects.push(Effect {

@@ -15,6 +15,7 @@ use super::chart::{
 use super::palette::{BLUE, INK};
 use super::section::{Section, Table};
 use crate::error::{Result, TabularError};
+use crate::order::quantile;
 use crate::text::{number, percent, plain, rounded_percent, shortened, tick, whole};
 use burn_bayes::eval::Bounded;
 
@@ -208,16 +209,6 @@ fn spectrum(posterior: &FactorPosterior) -> Result<Vec<f64>> {
         .iter()
         .map(|value| value.at_least(0.0).sqrt())
         .collect())
-}
-
-/// A quantile by linear interpolation.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let place = share * (sorted.len() - 1) as f64;
-    let (below, above) = (
-        sorted[place.floor() as usize],
-        sorted[place.ceil() as usize],
-    );
-    below + (above - below) * place.fract()
 }
 
 fn host<const R: usize>(tensor: Tensor<R>) -> Vec<f64> {

@@ -70,13 +70,14 @@ impl Intervals<'_> {
         match self {
             Self::Omitted => return columns.map(|values| Score::alone(mean(values), OMITTED)),
             Self::Bootstrapped(units) if units.are_rows() => {}
-            Self::Bootstrapped(_) => {
+            Self::Bootstrapped(units) => {
+                let members = units.members();
                 return columns.map(|values| {
                     let of_rows = |rows: &[usize]| {
                         rows.iter().map(|&row| values[row]).sum::<f64>() / rows.len() as f64
                     };
                     // Nothing is sorted.
-                    self.of_rows(mean(values), values.len(), 1, of_rows)
+                    self.of_units(mean(values), &members, 1, of_rows)
                 });
             }
         }
@@ -137,16 +138,31 @@ impl Intervals<'_> {
         sorted: usize,
         score: impl Fn(&[usize]) -> f64,
     ) -> Score {
-        let members = match self {
-            Self::Bootstrapped(units) if !units.are_rows() => units.members(),
-            Self::Bootstrapped(_) | Self::Omitted => Vec::new(),
-        };
-        self.of_resamples(value, sorted, |resamples| match members.len() {
-            0 => Bootstrap::of_score(rows, resamples, SEED, score),
-            count => Bootstrap::of_score(count, resamples, SEED, move |units| {
+        match self {
+            Self::Bootstrapped(units) if !units.are_rows() => {
+                self.of_units(value, &units.members(), sorted, score)
+            }
+            Self::Bootstrapped(_) | Self::Omitted => {
+                self.of_resamples(value, sorted, |resamples| {
+                    Bootstrap::of_score(rows, resamples, SEED, score)
+                })
+            }
+        }
+    }
+
+    /// The same with the rows of each unit.
+    fn of_units(
+        self,
+        value: f64,
+        members: &[Vec<usize>],
+        sorted: usize,
+        score: impl Fn(&[usize]) -> f64,
+    ) -> Score {
+        self.of_resamples(value, sorted, |resamples| {
+            Bootstrap::of_score(members.len(), resamples, SEED, move |units| {
                 let rows = units.iter().flat_map(|&unit| &members[unit]).copied();
                 score(&rows.collect::<Vec<_>>())
-            }),
+            })
         })
     }
 

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
+use burn_bayes_data::shell::item;
 use burn_bayes_data::{DecimalMark, Header, MissingPolicy, OneOrSeveral, Task, UnseenPolicy};
 use serde::{Deserialize, Serialize};
 
@@ -443,14 +444,8 @@ impl FromStr for Words {
 
 impl fmt::Display for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, word) in self.0.iter().enumerate() {
-            let comma = if place > 0 { "," } else { "" };
-            match word.contains(',') {
-                true => write!(f, "{comma}\"{word}\"")?,
-                false => write!(f, "{comma}{word}")?,
-            }
-        }
-        Ok(())
+        let words: Vec<_> = self.0.iter().map(|word| item(word)).collect();
+        f.write_str(&words.join(","))
     }
 }
 
