@@ -335,11 +335,9 @@ fn libtest_arguments(has_data: bool, has_python: bool, rest: &[String]) -> Vec<S
 
 /// Tests of rules that do not depend on the device, by thousands of small operations, each of which a GPU waits for.
 /// `BURN_BAYES_GRAMMAR_CASES` includes them.
-const HOST_TESTS: [&str; 33] = [
-    "decisions::",
-    "python_reader::",
+const HOST_TESTS: [&str; 31] = [
+    "on_cpu::",
     "onnx::",
-    "traps::",
     "fits::",
     "stages::",
     "model_state::",

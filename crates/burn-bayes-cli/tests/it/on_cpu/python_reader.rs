@@ -83,7 +83,7 @@ mod needs_python {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    const SCRIPT: &str = "crates/burn-bayes-cli/tests/it/python_reader.py";
+    const SCRIPT: &str = "crates/burn-bayes-cli/tests/it/on_cpu/python_reader.py";
 
     /// Fits with every one of these options, and compares the predictions.
     fn agree(target: &str, options: &[&str]) {

@@ -3,7 +3,7 @@
 use burn_bayes_tabular::report::number;
 use serde_json::Value;
 
-use crate::predict::{column, numbers};
+use crate::on_cpu::predict::{column, numbers};
 use crate::workplace::{Workplace, json};
 
 /// A search that takes a second.

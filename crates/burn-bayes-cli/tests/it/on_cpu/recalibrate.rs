@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::predict::{column, numbers};
+use crate::on_cpu::predict::{column, numbers};
 use crate::workplace::{GAP, MOONS, Workplace};
 
 /// A file with the held-out rows of a run, which is read from `file`.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::predict::column;
+use crate::on_cpu::predict::column;
 use crate::workplace::Workplace;
 
 /// A day a row, of which every tenth has no price, and shops of several rows.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 #[cfg(unix)]
-use crate::signals::{Reach, interrupted, wait_for_lines};
+use crate::on_cpu::signals::{Reach, interrupted, wait_for_lines};
 #[cfg(unix)]
 use crate::workplace::GAP;
 use crate::workplace::{MOONS, Workplace, json};

@@ -150,7 +150,7 @@ fn the_demonstration_tells_methods_apart() {
 #[cfg(unix)]
 #[test]
 fn an_interrupted_demonstration_keeps_whole_reports() {
-    use crate::signals::{Reach, interrupted, wait_until};
+    use crate::on_cpu::signals::{Reach, interrupted, wait_until};
     let place = Workplace::new();
     let report = place.path("demo/two-moons/map/report.html");
     let child = place.start("demo --out demo");

@@ -48,8 +48,8 @@ fn a_first_fit_knows_what_it_does_not_know() {
     assert!(wrong.count() < 15, "{labels:?}");
     assert!(place.read("first/report.html").contains("</html>"));
     // Both chapters show rows of this fit. Training on another processor differs by rounding.
-    let getting_started = include_str!("../../../../book/src/getting-started.md");
-    let reading_uncertainty = include_str!("../../../../book/src/reading-uncertainty.md");
+    let getting_started = include_str!("../../../../../book/src/getting-started.md");
+    let reading_uncertainty = include_str!("../../../../../book/src/reading-uncertainty.md");
     let names = ["p_no", "p_yes", "entropy", "mutual_information"];
     let columns = names.map(|name| column(&place, "predictions.csv", name));
     for row in [1, 7] {
@@ -112,7 +112,7 @@ fn decisions_keep_their_promise() {
     else {
         panic!("sixteen commands");
     };
-    let chapter = include_str!("../../../../book/src/csv-to-decision.md");
+    let chapter = include_str!("../../../../../book/src/csv-to-decision.md");
     for line in learned.lines().skip(1).take(4) {
         let [name, increase] = [0, 1].map(|place| line.split_whitespace().nth(place).unwrap());
         let mut shown = chapter.lines();
@@ -257,7 +257,7 @@ fn a_recalibration_is_that_of_the_chapter() {
         panic!("four commands");
     };
     let [temperature, before, after] = recalibration(fit);
-    let chapter = include_str!("../../../../book/src/calibration.md");
+    let chapter = include_str!("../../../../../book/src/calibration.md");
     let in_chapter = recalibration(chapter);
     // Training on another processor differs by rounding.
     for (found, expected) in [temperature, before, after].iter().zip(in_chapter) {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 #[cfg(unix)]
-use crate::signals::{Reach, interrupted, wait_until};
+use crate::on_cpu::signals::{Reach, interrupted, wait_until};
 use crate::workplace::{GAP, MOONS, Workplace};
 
 /// The cells of a column.

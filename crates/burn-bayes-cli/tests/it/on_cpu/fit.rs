@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 #[cfg(unix)]
-use crate::signals::{Reach, interrupted, wait_for_lines};
+use crate::on_cpu::signals::{Reach, interrupted, wait_for_lines};
 use crate::workplace::{GAP, MOONS, Workplace, json};
 
 #[test]
@@ -344,7 +344,7 @@ fn a_class_of_two_rows_is_in_both_parts() {
     let fit = "fit --data rare.csv --target kind --task classification --model linear --method full-gaussian --out run";
     let (code, message) = place.failure(fit);
     assert!(code == 0 || code == 4, "{message}");
-    let held_out = crate::predict::column(&place.read("run/validation.csv"), "target");
+    let held_out = crate::on_cpu::predict::column(&place.read("run/validation.csv"), "target");
     assert_eq!(
         held_out.iter().filter(|&class| class == "rare").count(),
         1,

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::predict::{column, numbers};
+use crate::on_cpu::predict::{column, numbers};
 use crate::workplace::{GAP, MOONS, Workplace};
 
 /// The objects of lines of JSON.

@@ -79,7 +79,7 @@ fn a_cell_that_fails_ends_the_command_as_on_one_thread() {
 #[cfg(target_os = "linux")]
 mod ends {
     use super::*;
-    use crate::signals::{Reach, interrupted, wait_for_lines};
+    use crate::on_cpu::signals::{Reach, interrupted, wait_for_lines};
 
     #[test]
     fn an_interrupted_command_goes_on_by_the_command_that_it_names() {

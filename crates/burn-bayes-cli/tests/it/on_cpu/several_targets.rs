@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use burn_bayes::eval::uniforms;
 use serde_json::Value;
 
-use crate::predict::{column, numbers};
+use crate::on_cpu::predict::{column, numbers};
 use crate::workplace::{Workplace, number};
 
 const ROWS: usize = 300;

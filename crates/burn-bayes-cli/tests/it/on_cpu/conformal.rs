@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::evaluate::wards;
-use crate::predict::{column, numbers};
+use crate::on_cpu::evaluate::wards;
+use crate::on_cpu::predict::{column, numbers};
 use crate::workplace::{GAP, MOONS, Workplace};
 
 /// Four standard deviations of the coverage of `rows` new rows at 90 %, calibrated on `held_out` rows: the first part
