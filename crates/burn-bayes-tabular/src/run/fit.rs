@@ -179,16 +179,16 @@ impl FolderFit {
                 observer.warn(&warning);
             }
             let trained = self.trained(observer)?;
-            let refitted = match &self.rows.validation {
-                Some(rows) if settings.refit => {
-                    let all = train.with_rows(rows)?;
-                    let model = self.stopped(&all, trained.best_epoch, observer)?;
-                    Some(Refitted { model, rows: all })
-                }
-                _ => None,
+            let all = match settings.refit {
+                true => self.rows.all()?,
+                false => None,
             };
+            let refitted = all.map(|rows| {
+                let model = self.stopped(&rows, trained.best_epoch, observer)?;
+                Ok::<_, TabularError>(Refitted { model, rows })
+            });
             Ok(TrainedRun {
-                refitted,
+                refitted: refitted.transpose()?,
                 ..trained
             })
         })

@@ -148,10 +148,10 @@ impl CrossFitted {
 
 /// The folds: of whole groups or periods, or stratified by class if every class has a row for each.
 fn folds(targets: &Targets, units: &Units, seed: u64) -> Result<Vec<Split>> {
-    let folds = KFold::new(FOLDS).with_seed(seed);
-    if !units.are_rows() {
-        return Ok(folds.grouped_splits(units.of_rows())?);
+    if let Some(folds) = units.folds(FOLDS, seed) {
+        return Ok(folds);
     }
+    let folds = KFold::new(FOLDS).with_seed(seed);
     let stratified = targets
         .as_classes()
         .and_then(|classes| folds.stratified_splits(classes).ok());
