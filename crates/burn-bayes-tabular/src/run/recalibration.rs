@@ -386,13 +386,13 @@ mod tests {
         let text = format!("x,price\n{}", lines.collect::<String>());
         std::fs::write(place.path().join("rows.csv"), text).unwrap();
 
-        let whole = fit(place.path(), "whole", Start::New("burn-bayes fit"));
+        let mut whole = fit(place.path(), "whole", Start::New("burn-bayes fit"));
         let trained = whole.train(&mut ()).unwrap();
         let finished = whole.finish(&trained).unwrap();
-        let stopped = fit(place.path(), "stopped", Start::New("burn-bayes fit"));
+        let mut stopped = fit(place.path(), "stopped", Start::New("burn-bayes fit"));
         drop(stopped.train(&mut ()).unwrap());
         drop(stopped);
-        let resumed = fit(place.path(), "stopped", Start::Resumed);
+        let mut resumed = fit(place.path(), "stopped", Start::Resumed);
         let trained = resumed.train(&mut ()).unwrap();
         resumed.finish(&trained).unwrap();
         for file in ["model.toml", "scores.json", "validation.csv", "config.toml"] {
