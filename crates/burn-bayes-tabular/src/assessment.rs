@@ -11,7 +11,7 @@ use crate::scores::{Baseline, CalibrationTest, Verdict};
 use crate::text::{number, sentence};
 use crate::trend::Trend;
 
-/// Rows are too few if what they leave open costs more nats per row: of Gaussians, a third of the deviation.
+/// Rows are too few if what they leave open costs more nats per row and target: of Gaussians, a third of the deviation.
 const MOST_UNKNOWN: f64 = 0.3;
 
 /// Whether a fit can be trusted, and why.
@@ -42,7 +42,7 @@ pub struct Assessment {
     /// groups or periods.
     pub calibration: Option<CalibrationTest>,
     /// The mutual information of targets and weights on the held-out rows: how much more training rows could lower the NLL,
-    /// in nats per row; null without held-out rows, and for point estimates.
+    /// in nats per row and target; null without held-out rows, and for point estimates.
     pub mutual_information: Option<f64>,
     /// Whether the fit diverged.
     #[serde(skip)]
@@ -141,9 +141,12 @@ impl Assessment {
         let shown = number(nats);
         Some(match self.has_few_rows() {
             true => format!(
-                "the training rows are too few: what they leave open about the weights costs {shown} nats per row"
+                "the training rows are too few: what they leave open about the weights costs {shown} nats per row and \
+                 target"
             ),
-            false => format!("more training rows could lower the NLL by {shown} nats per row"),
+            false => {
+                format!("more training rows could lower the NLL by {shown} nats per row and target")
+            }
         })
     }
 

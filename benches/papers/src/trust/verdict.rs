@@ -409,7 +409,7 @@ impl Table {
         }
         let prepared = PreparedRows::prepare(dealt, &config.data)?;
         let (path, draws) = (folder.join("run"), config.fit.draws);
-        let fit = FolderFit::new(&path, config, prepared, Start::New("papers trust-verdict"))?;
+        let mut fit = FolderFit::new(&path, config, prepared, Start::New("papers trust-verdict"))?;
         let trained = fit.train(&mut ())?;
         let assessment = fit.finish(&trained)?.assessment;
         let run = Run::load(&RunFolder::open(&path)?, None)?;

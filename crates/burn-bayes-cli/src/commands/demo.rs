@@ -196,7 +196,7 @@ impl DemoCase {
         let draws = config.fit.draws;
         let path = folder.join(&method);
         let command = command_line();
-        let fit = FolderFit::new(&path, config, rows, Start::New(&command))?;
+        let mut fit = FolderFit::new(&path, config, rows, Start::New(&command))?;
         let trained = fit.train(&mut ())?;
         let scores = fit.finish(&trained)?.scores;
         let diverged = scores.as_ref().and_then(|scores| scores.diverged.clone());

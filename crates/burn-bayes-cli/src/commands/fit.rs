@@ -105,8 +105,8 @@ fn tell_notes(arguments: &Arguments, settings: &FitSettings, scored_rows: usize)
 }
 
 /// Trains and scores.
-fn finished(fit: FolderFit) -> Result<FinishedFit> {
-    let model = trained(&fit)?;
+fn finished(mut fit: FolderFit) -> Result<FinishedFit> {
+    let model = trained(&mut fit)?;
     match fit.scored_rows() {
         0 => fit.finish(&model),
         rows => busy(format_args!("scoring {rows} rows"), || fit.finish(&model)),
@@ -160,7 +160,7 @@ fn config(arguments: &Arguments) -> Result<Config> {
 }
 
 /// Trains; an interruption saves a checkpoint first.
-fn trained(fit: &FolderFit) -> Result<TrainedRun> {
+fn trained(fit: &mut FolderFit) -> Result<TrainedRun> {
     interruption::postpone()?;
     let model = fit.train(&mut Console::new())?;
     // Scoring and the report have no state to save: an interruption may end the process again.

@@ -238,7 +238,11 @@ fn read(config: &mut Config) -> Result<Table> {
 /// Reads and splits the data file.
 fn dealt(config: &mut Config) -> Result<SplitTable> {
     let table = read(config)?;
-    SplitTable::deal(table, &config.data, config.fit.seed)
+    let dealt = SplitTable::deal(table, &config.data, config.fit.seed)?;
+    if let Some(warning) = dealt.warning(&config.data) {
+        warn(warning);
+    }
+    Ok(dealt)
 }
 
 /// Reads, splits and prepares the data file.

@@ -6,8 +6,10 @@ use serde::Serialize;
 use super::OutputFlags;
 use crate::console::{print, print_json};
 use crate::settings::ConfigFlags;
-use burn_bayes_tabular::engine;
+use burn_bayes_tabular::engine::{self, TimeEstimate};
 use burn_bayes_tabular::error::Result;
+use burn_bayes_tabular::rows::PreparedRows;
+use burn_bayes_tabular::settings::FitSettings;
 
 /// The options of the fit.
 #[derive(Debug, Args)]
@@ -34,20 +36,44 @@ struct Plan {
     seconds_per_step: f64,
     /// The number of fits, one after the other.
     members: usize,
-    /// Of all members.
+    /// Of all members, and with `refit` of their second fits to all rows.
     seconds: f64,
+    /// The same if the chains never agree, and are lengthened.
+    most_seconds: f64,
+}
+
+/// The time of a fit to the training rows, and with `refit` of the second one to all rows.
+struct Times(Vec<TimeEstimate>);
+
+impl Times {
+    fn of(rows: &PreparedRows, settings: &FitSettings) -> Result<Self> {
+        let all = match settings.refit {
+            true => rows.all()?,
+            false => None,
+        };
+        let fits = [&rows.train].into_iter().chain(&all);
+        let times = fits.map(|rows| engine::time(rows, settings));
+        Ok(Self(times.collect::<Result<_>>()?))
+    }
+
+    /// The sum for so many members.
+    fn total(&self, members: usize, of_fit: fn(&TimeEstimate) -> f64) -> f64 {
+        members as f64 * self.0.iter().map(of_fit).sum::<f64>()
+    }
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut config = arguments.settings.config()?;
-    let problem = super::chosen(&mut config)?.train;
-    config.fit = engine::in_effect(&problem, config.fit);
+    let rows = super::chosen(&mut config)?;
+    let problem = &rows.train;
+    config.fit = engine::in_effect(problem, config.fit);
     let members = config.fit.members;
-    let weights = engine::check(&problem, &config.fit)?;
+    let weights = engine::check(problem, &config.fit)?;
     let memory = engine::memory(&config.fit, weights)?;
     if arguments.output.json {
-        let time = engine::time(&problem, &config.fit)?;
+        let times = Times::of(&rows, &config.fit)?;
+        let time = times.0[0];
         return print_json(&Plan {
             training_rows: problem.rows(),
             features: problem.width(),
@@ -58,7 +84,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             steps: time.steps,
             seconds_per_step: time.step,
             members,
-            seconds: members as f64 * time.total(),
+            seconds: times.total(members, TimeEstimate::total),
+            most_seconds: times.total(members, TimeEstimate::most),
         });
     }
     print(format_args!(
@@ -74,16 +101,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         problem.bytes() as f64 / f64::from(1 << 20)
     ))?;
     // Printed after the memory, because these steps may run out of it.
-    let time = engine::time(&problem, &config.fit)?;
+    let times = Times::of(&rows, &config.fit)?;
+    let time = times.0[0];
     let fits = match members {
         1 => String::new(),
         _ => format!("{members} members of "),
     };
+    let again = match times.0.len() {
+        1 => "",
+        _ => ", and again with all rows",
+    };
+    let [total, most] =
+        [TimeEstimate::total, TimeEstimate::most].map(|of_fit| times.total(members, of_fit));
+    let longer = match most > total {
+        true => format!("; {} if the chains do not agree", spoken(most)),
+        false => String::new(),
+    };
     print(format_args!(
-        "\ntraining time, estimated from the first steps: {fits}{:.0} steps of {:.2} ms, {}",
+        "\ntraining time, estimated from the first steps: {fits}{:.0} steps of {:.2} ms{again}, {}{longer}",
         time.steps,
         1e3 * time.step,
-        spoken(members as f64 * time.total())
+        spoken(total)
     ))
 }
 

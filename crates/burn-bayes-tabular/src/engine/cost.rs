@@ -60,12 +60,19 @@ pub struct TimeEstimate {
     pub step: f64,
     /// Number of steps.
     pub steps: f64,
+    /// The same with chains that never agree, and are lengthened.
+    pub most_steps: f64,
 }
 
 impl TimeEstimate {
     /// Total seconds.
     pub fn total(&self) -> f64 {
         self.step * self.steps
+    }
+
+    /// Total seconds with chains that never agree.
+    pub fn most(&self) -> f64 {
+        self.step * self.most_steps
     }
 }
 
@@ -102,12 +109,18 @@ pub fn time(training_set: &TrainingSet, settings: &FitSettings) -> Result<TimeEs
         return Ok(TimeEstimate {
             step: start.elapsed().as_secs_f64(),
             steps: 1.0,
+            most_steps: 1.0,
         });
     }
     let steps = settings.steps(training_set.rows()) as f64;
+    let steps = steps * relative_length(training_set, settings)?;
     Ok(TimeEstimate {
         step: watch.interval() / steps_seen as f64,
-        steps: steps * relative_length(training_set, settings)?,
+        steps,
+        most_steps: match settings.method.is_sampled() {
+            true => sampling::most_epochs(training_set, settings)? as f64,
+            false => steps,
+        },
     })
 }
 

@@ -6,29 +6,30 @@
 //! mixture of that target is most likely.
 //!
 //! A fifth of few rows says little about the noise. So with few rows, each fifth is held out in turn, by a training of half the
-//! length, and 1/β is the mean of their five. The fit is then a training with all rows and this β.
-
-use std::ops::Range;
+//! length, and 1/β is the mean of their five. The fit is then a training with all rows and this β. Where rows come in groups or
+//! periods, whole ones are held out, and counted.
 
 use burn_bayes::Noise;
 use burn_bayes::eval::{
     GaussianMixture, NoisePrecision as MixtureNoise, TargetedMixture, most_likely_noise_precision,
 };
+use burn_bayes_data::Split;
 
 use super::TrainedModel;
 use super::likelihood::{has_noise_precision, is_simple};
 use crate::error::Result;
 use crate::random::shuffled;
-use crate::rows::{TrainingSet, held_out_rows};
+use crate::rows::TrainingSet;
 use crate::settings::{FitSettings, NoisePrecision, refused};
 
-const HELD_OUT: f64 = 0.2;
+/// A fifth of the rows is held out.
+const FOLDS: usize = 5;
 /// The fraction of the epochs in which rows are held out.
 const LEARNING: f64 = 0.5;
 /// The number of estimates in these epochs.
 const ESTIMATES: usize = 10;
-/// With fewer rows, every fifth is held out in turn.
-const FEW_ROWS: usize = 100;
+/// With fewer rows, groups or periods, every fifth is held out in turn.
+const FEW_UNITS: usize = 100;
 /// Draws of a prediction for an estimate.
 const DRAWS: usize = 32;
 /// Minimum number of rows.
@@ -114,8 +115,8 @@ pub(super) struct LearnedNoise {
 }
 
 impl LearnedNoise {
-    /// The splits from which β is learned: none if it is given, one with many rows, and with few rows one for each
-    /// fifth.
+    /// The splits from which β is learned: none if it is given, one with many rows, groups or periods, and with few of them
+    /// one for each fifth.
     pub(super) fn splits(training_set: &TrainingSet, settings: &FitSettings) -> Result<Vec<Self>> {
         let target = training_set.target();
         let is_learned = has_noise_precision(settings, target)
@@ -130,27 +131,23 @@ impl LearnedNoise {
             );
             return Err(refused("noise_precision", problem));
         }
-        let noise = Noise::new(settings.seed).fold(PARTING);
-        let order = shuffled(rows, noise);
-        let held_out = held_out_rows(rows, HELD_OUT);
+        let mut folds = folds(training_set, settings.seed);
+        if training_set.units().count() >= FEW_UNITS {
+            folds.truncate(1);
+        }
         let units = units(training_set)?.into_iter();
         let bounds: Vec<(f64, f64)> = units
             .map(|unit| (BOUNDS.0 * unit, BOUNDS.1 * unit))
             .collect();
         let last = ((LEARNING * settings.epochs(rows) as f64) as usize).max(1);
-        let split = |held_out: Range<usize>| Self {
-            seen: [&order[..held_out.start], &order[held_out.end..]].concat(),
-            held_out: training_set.select(&order[held_out]),
+        let split = |fold: Split| Self {
+            held_out: training_set.select(&fold.test),
+            seen: fold.train,
             bounds: bounds.clone(),
             last,
             every: last.div_ceil(ESTIMATES),
         };
-        if rows >= FEW_ROWS {
-            return Ok(vec![split(0..held_out)]);
-        }
-        let folds = (1.0 / HELD_OUT) as usize;
-        let fold = |at: usize| split(at * rows / folds..(at + 1) * rows / folds);
-        Ok((0..folds).map(fold).collect())
+        Ok(folds.into_iter().map(split).collect())
     }
 
     /// The last epoch (from 1) in which rows are held out.
@@ -195,6 +192,22 @@ impl LearnedNoise {
     }
 }
 
+/// The folds of whole groups or periods, or of rows at random.
+fn folds(training_set: &TrainingSet, seed: u64) -> Vec<Split> {
+    training_set.units().folds(FOLDS, seed).unwrap_or_else(|| {
+        let rows = training_set.rows();
+        let order = shuffled(rows, Noise::new(seed).fold(PARTING));
+        let fold = |at: usize| {
+            let (start, end) = (at * rows / FOLDS, (at + 1) * rows / FOLDS);
+            Split {
+                train: [&order[..start], &order[end..]].concat(),
+                test: order[start..end].to_vec(),
+            }
+        };
+        (0..FOLDS).map(fold).collect()
+    })
+}
+
 /// The length of all trainings of a fit, relative to that of one.
 pub(super) fn relative_length(training_set: &TrainingSet, settings: &FitSettings) -> Result<f64> {
     let splits = LearnedNoise::splits(training_set, settings)?.len();
@@ -206,13 +219,13 @@ pub(super) fn relative_length(training_set: &TrainingSet, settings: &FitSettings
 
 #[cfg(test)]
 mod tests {
-    use burn_bayes_data::{ColumnScale, Dataset, Features, Targets, gap_regression};
+    use burn_bayes_data::{Column, ColumnScale, Dataset, Features, Table, Targets, gap_regression};
 
     use super::*;
     use crate::engine::fit;
     use crate::predict::{NoiseDeviations, Predictions};
-    use crate::rows::Target;
-    use crate::settings::{LikelihoodName, Method};
+    use crate::rows::{PreparedRows, SplitTable, Target};
+    use crate::settings::{DataSettings, LikelihoodName, Method, TaskName};
 
     #[test]
     fn the_largest_precision_is_that_of_rounding_or_a_thousandth_of_the_deviation() {
@@ -285,5 +298,47 @@ mod tests {
         }
         let splits = splits(100);
         assert_eq!((splits.len(), splits[0].held_out.rows()), (1, 20));
+    }
+
+    #[test]
+    fn whole_groups_and_periods_are_held_out_and_counted() {
+        let by_group = DataSettings {
+            target: "y".parse().ok(),
+            task: Some(TaskName::Regression),
+            group_by: Some("place".into()),
+            ..DataSettings::default()
+        };
+        let by_time = DataSettings {
+            group_by: None,
+            time: Some("place".into()),
+            ..by_group.clone()
+        };
+        // 200 times are 14 periods.
+        for (settings, places, expected) in [
+            (&by_group, 8, 5),
+            (&by_group, 3, 3),
+            (&by_group, 100, 1),
+            (&by_time, 200, 5),
+        ] {
+            let column = |name: &str, value: &dyn Fn(usize) -> f64| {
+                Column::numbers(name, (0..400).map(value).collect())
+            };
+            let table = Table::new(vec![
+                column("y", &|row| (row as f64).sin()),
+                column("x", &|row| (3.0 * row as f64).sin()),
+                column("place", &|row| (row % places) as f64),
+            ]);
+            let dealt = SplitTable::of(table.unwrap(), (0..400).collect(), Vec::new());
+            let training_set = PreparedRows::prepare(dealt, settings).unwrap().train;
+            let splits = LearnedNoise::splits(&training_set, &FitSettings::default()).unwrap();
+            assert_eq!(splits.len(), expected);
+            for split in splits {
+                assert_eq!(split.seen.len() + split.held_out.rows(), 400);
+                for rows in training_set.units().members() {
+                    let is_seen = |row: &usize| split.seen.contains(row);
+                    assert_eq!(rows.iter().any(is_seen), rows.iter().all(is_seen));
+                }
+            }
+        }
     }
 }

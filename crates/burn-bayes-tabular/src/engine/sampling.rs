@@ -15,9 +15,10 @@ use super::likelihood::is_noise_a_weight;
 use super::prior::{noises, prior};
 use super::trained_model::TrainedModel;
 use super::training::Training;
-use super::{Checkpoint, EpochRecord, Observer};
+use super::{Checkpoint, EpochRecord, Observer, weights};
 use crate::error::{Result, TabularError};
 use crate::network::Network;
+use crate::rows::TrainingSet;
 use crate::settings::{FitSettings, Method};
 
 /// The precision of the prior of the logarithm of a variance or a dispersion: a factor of 20 is a deviation.
@@ -80,7 +81,7 @@ pub(super) fn sample(
             .map_err(|error| TabularError::Data(format!("{error}; fit again without --resume")))?;
     }
     let products = training_set.rows() * networks[0].num_params() * settings.chains;
-    let budget = Budget::new(settings.budget).with_until_r_hat(settings.until_r_hat);
+    let budget = budget(settings);
     let mut chains = Chains {
         training,
         network: networks[0].clone(),
@@ -113,6 +114,22 @@ pub(super) fn sample(
         }
         earlier = agreement;
     }
+}
+
+fn budget(settings: &FitSettings) -> Budget {
+    Budget::new(settings.budget).with_until_r_hat(settings.until_r_hat)
+}
+
+/// The epochs of chains that never agree.
+pub(super) fn most_epochs(training_set: &TrainingSet, settings: &FitSettings) -> Result<usize> {
+    let rows = training_set.rows();
+    let epochs = settings.epochs(rows);
+    if settings.chains < 2 || !is_lengthened(settings) {
+        return Ok(epochs);
+    }
+    let weights = weights(settings, training_set.width(), training_set.target())?;
+    let of_epoch = OF_PRODUCT * (rows * weights * settings.chains) as f64;
+    Ok(budget(settings).steps_without_agreement(epochs as u64, of_epoch) as usize)
 }
 
 /// Whether chains that do not agree are lengthened.
@@ -266,8 +283,8 @@ mod tests {
     use super::*;
     use crate::engine;
     use crate::predict::Predictions;
-    use crate::rows::{Target, TrainingSet};
-    use crate::settings::{LikelihoodName, Method};
+    use crate::rows::Target;
+    use crate::settings::LikelihoodName;
 
     fn gap() -> TrainingSet {
         let data = gap_regression(100, 0.1, 3).unwrap();
@@ -330,6 +347,30 @@ mod tests {
         assert!(fitted(1).agreement.is_none());
         let agreement = fitted(3).agreement.unwrap();
         assert!(agreement.r_hat > 1.0 && agreement.r_hat < agreement.r_hat_upper);
+    }
+
+    #[test]
+    fn chains_that_never_agree_are_lengthened_up_to_their_budget() {
+        let most = |change: fn(&mut FitSettings)| {
+            let mut settings = FitSettings {
+                epochs: None,
+                ..settings(LikelihoodName::Gaussian)
+            };
+            change(&mut settings);
+            (
+                settings.epochs(100),
+                most_epochs(&gap(), &settings).unwrap(),
+            )
+        };
+        let (epochs, longest) = most(|_| ());
+        assert!((20_000..23_250).contains(&longest), "{longest}");
+        assert_eq!((longest - epochs) % 3250, 0);
+        let (epochs, longest) = most(|settings| settings.budget = Some(1e-6));
+        assert_eq!(longest, epochs);
+        let (epochs, longest) = most(|settings| settings.chains = 1);
+        assert_eq!(longest, epochs);
+        let (epochs, longest) = most(|settings| settings.epochs = Some(500));
+        assert_eq!((epochs, longest), (500, 500));
     }
 
     #[test]

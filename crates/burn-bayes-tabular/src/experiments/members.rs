@@ -44,7 +44,7 @@ fn of_fits(fits: &Arc<MemberFits>) -> Result<Vec<Job>> {
         let key = Key::new(name, fits.config.fit.method.to_string(), place as u64);
         let fits = fits.clone();
         Job::of(key, MemberFit { fits, place }, |member| {
-            if let Some(fit) = member.fits.fit(member.place)? {
+            if let Some(mut fit) = member.fits.fit(member.place)? {
                 let trained = fit.train(&mut ())?;
                 fit.finish(&trained)?;
             }

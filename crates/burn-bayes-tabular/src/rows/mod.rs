@@ -30,7 +30,6 @@ pub(crate) use same_rows::are_rows_of;
 pub(crate) use split_table::rows_with_targets;
 pub use split_table::{HeldOut, SplitTable};
 pub use task::InferredTask;
-pub(crate) use training_set::held_out_rows;
 pub use training_set::{Target, TrainingSet};
 pub use units::Units;
 
@@ -202,7 +201,7 @@ impl PreparedRows {
         target.positive(settings.positive.as_deref())?;
         Ok(Self {
             kept_columns: kept_columns(&table, &train, settings)?,
-            train: TrainingSet::prepared(&preprocessor, &table, &train)?,
+            train: TrainingSet::prepared(&preprocessor, &table, settings, &train)?,
             validation: dataset,
             validation_inputs: RowInputs::of(
                 &preprocessor,
@@ -213,6 +212,17 @@ impl PreparedRows {
             .with_kept(&held_out.table, settings.kept_columns()),
             preprocessor,
         })
+    }
+
+    /// All rows as training rows; `None` without held-out rows.
+    ///
+    /// # Errors
+    /// If the targets of the held-out rows are of another type.
+    pub fn all(&self) -> Result<Option<TrainingSet>> {
+        let units = &self.validation_inputs.units;
+        let held_out = self.validation.as_ref();
+        let all = held_out.map(|rows| self.train.with_rows(rows, units));
+        all.transpose()
     }
 }
 

@@ -11,15 +11,38 @@ const FEWEST_COPIES: usize = 10;
 /// Whether the rows of a table are those of `known`, in any order, or some of them. Where half of the known rows have copies
 /// among themselves, some may be equal by chance.
 pub(crate) fn are_rows_of(known: &Table, table: &Table) -> bool {
-    let columns = table.columns().iter().map(Column::name);
-    let names: Vec<&str> = columns.filter(|name| known.column(name).is_ok()).collect();
-    let (of_known, of_table) = (row_counts(known, &names), row_counts(table, &names));
-    let copied = of_known.values().filter(|count| **count > 1).sum::<usize>();
-    let by_chance = table.rows() < FEWEST_COPIES || 2 * copied > known.rows();
+    let [of_known, of_table] = counts(known, table);
+    let by_chance = table.rows() < FEWEST_COPIES || 2 * copied(&of_known) > known.rows();
     match by_chance {
         true => of_known == of_table,
         false => of_table.keys().all(|row| of_known.contains_key(row)),
     }
+}
+
+/// The number of rows of a table that are equal to rows of `known`; 0 if their share is at most twice that of the known rows
+/// that have copies among themselves, as it may be by chance.
+pub(super) fn equal_rows(known: &Table, table: &Table) -> usize {
+    let [of_known, of_table] = counts(known, table);
+    let equal = of_table
+        .iter()
+        .filter(|(row, _)| of_known.contains_key(row));
+    let equal = equal.map(|(_, count)| count).sum::<usize>();
+    match equal * known.rows() > 2 * copied(&of_known) * table.rows() {
+        true => equal,
+        false => 0,
+    }
+}
+
+/// How often each row of two tables comes, by the columns that both have.
+fn counts(known: &Table, table: &Table) -> [HashMap<u64, usize>; 2] {
+    let columns = table.columns().iter().map(Column::name);
+    let names: Vec<&str> = columns.filter(|name| known.column(name).is_ok()).collect();
+    [known, table].map(|table| row_counts(table, &names))
+}
+
+/// The number of rows that have copies.
+fn copied(counts: &HashMap<u64, usize>) -> usize {
+    counts.values().filter(|count| **count > 1).sum()
 }
 
 /// How often each row of a table comes, by the hash of its cells in these columns.
@@ -65,6 +88,12 @@ mod tests {
         ] {
             assert_eq!(are_rows_of(&known, &table(&rows)), expected, "{rows:?}");
         }
+        let overlapping = table(&(30..60).collect::<Vec<_>>());
+        assert_eq!(equal_rows(&known, &overlapping), 10);
+        let new = table(&(40..60).collect::<Vec<_>>());
+        assert_eq!(equal_rows(&known, &new), 0);
+        let some_copies = table(&[0, 0, 1, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(equal_rows(&some_copies, &table(&[0, 20, 21, 22])), 0);
         // Where rows have copies, others may be the same by chance.
         let few = table(&[0, 1, 2].repeat(10));
         assert!(!are_rows_of(&few, &table(&[0, 1, 2].repeat(5))));

@@ -9,6 +9,7 @@ use burn_bayes_data::{
     grouped_partition, latest_partition, partition, stratified_partition,
 };
 
+use super::same_rows::equal_rows;
 use super::{are_rows_of, repeated, usable_rows};
 use crate::error::{Result, TabularError};
 use crate::order::selected;
@@ -61,6 +62,18 @@ impl SplitTable {
         }
         let (train, validation) = dealt(&table, &rows, settings, seed)?;
         Ok(Self::of(table, train, validation))
+    }
+
+    /// What is wrong with validation rows of another file, if some of them are equal to training rows.
+    pub fn warning(&self, settings: &DataSettings) -> Option<String> {
+        let (path, held_out) = (settings.validation_file.as_ref()?, &self.held_out.table);
+        let (equal, rows) = (equal_rows(&self.table, held_out), held_out.rows());
+        (equal > 0).then(|| {
+            format!(
+                "{}: {equal} of {rows} rows are equal to training rows, so that scores are too good; leave them out",
+                path.display()
+            )
+        })
     }
 
     /// With rows of the same table held out.

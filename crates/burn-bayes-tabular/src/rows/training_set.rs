@@ -6,10 +6,11 @@ use burn_bayes_data::{
     ColumnScale, Dataset, Features, Preprocessor, Scaling, Table, TargetPlan, Targets,
 };
 
+use super::Units;
 use crate::error::{Result, TabularError};
 use crate::files::{HASH_START, hashed};
 use crate::network::Batch;
-use crate::settings::{listed, refused};
+use crate::settings::{DataSettings, listed, refused};
 
 /// Training rows with their type of target.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct TrainingSet {
     targets: Vec<f32>,
     rows: usize,
     target: Target,
+    /// Which of the rows are independent.
+    units: Units,
 }
 
 /// Number of rows per chunk.
@@ -260,28 +263,29 @@ impl Target {
 }
 
 impl TrainingSet {
-    /// A training set of prepared rows.
+    /// A training set of prepared rows, each of which is independent of the others.
     ///
     /// # Errors
     /// If there are no rows, or the targets do not match `target`.
     pub fn new(dataset: &Dataset, target: Target) -> Result<Self> {
         let width = dataset.features().columns();
-        let mut set = Self::with_room(dataset.rows(), width, target);
+        let mut set = Self::with_room(width, target, Units::rows(dataset.rows()));
         set.append(dataset)?;
         set.checked()
     }
 
-    /// Prepares rows of a table.
+    /// Prepares rows of a table that is split by these settings.
     ///
     /// # Errors
     /// As [`TrainingSet::new`], and if a row cannot be prepared.
     pub(crate) fn prepared(
         preprocessor: &Preprocessor,
         table: &Table,
+        settings: &DataSettings,
         rows: &[usize],
     ) -> Result<Self> {
         let (width, target) = (preprocessor.width(), Target::of(preprocessor));
-        let mut set = Self::with_room(rows.len(), width, target);
+        let mut set = Self::with_room(width, target, Units::of_table(table, settings, rows)?);
         // In chunks, to avoid a second copy of the table in double precision.
         for piece in rows.chunks(PIECE) {
             set.append(&preprocessor.dataset(table, piece.iter().copied())?)?;
@@ -289,14 +293,16 @@ impl TrainingSet {
         set.checked()
     }
 
-    /// An empty set with capacity for `rows` rows.
-    fn with_room(rows: usize, width: usize, target: Target) -> Self {
+    /// An empty set with capacity for rows of these units.
+    fn with_room(width: usize, target: Target, units: Units) -> Self {
+        let rows = units.of_rows().len();
         Self {
             features: Vec::with_capacity(rows * width),
             width,
             targets: Vec::with_capacity(rows * target.columns()),
             rows: 0,
             target,
+            units,
         }
     }
 
@@ -317,12 +323,15 @@ impl TrainingSet {
         Ok(self)
     }
 
-    /// With more rows at the end.
+    /// With more rows of these units at the end.
     ///
     /// # Errors
     /// If their targets are of another type.
-    pub(crate) fn with_rows(&self, dataset: &Dataset) -> Result<Self> {
-        let mut all = self.clone();
+    pub(super) fn with_rows(&self, dataset: &Dataset, units: &Units) -> Result<Self> {
+        let mut all = Self {
+            units: self.units.with(units),
+            ..self.clone()
+        };
         all.append(dataset)?;
         Ok(all)
     }
@@ -402,6 +411,7 @@ impl TrainingSet {
             targets: gathered(&self.targets, self.target.columns(), rows),
             rows: rows.len(),
             target: self.target.clone(),
+            units: self.units.select(rows),
         }
     }
 
@@ -414,7 +424,12 @@ impl TrainingSet {
         }
     }
 
-    /// A hash of the rows and their type of target: FNV-1a of all bits.
+    /// Which of the rows are independent.
+    pub(crate) fn units(&self) -> &Units {
+        &self.units
+    }
+
+    /// A hash of the rows, their type of target and their units, if not every row is for itself: FNV-1a of all bits.
     pub(crate) fn fingerprint(&self) -> u64 {
         let Self {
             features,
@@ -422,6 +437,7 @@ impl TrainingSet {
             targets,
             rows,
             target,
+            units,
         } = self;
         let sizes = [*width as u64, *rows as u64].into_iter();
         let values = features.iter().chain(targets);
@@ -430,7 +446,9 @@ impl TrainingSet {
             .into_bytes()
             .into_iter()
             .map(u64::from);
-        hashed(HASH_START, sizes.chain(values).chain(target))
+        let units = units.clusters().into_iter().flatten();
+        let units = units.map(|&unit| unit as u64);
+        hashed(HASH_START, sizes.chain(values).chain(target).chain(units))
     }
 
     /// The features of all rows, in double precision.
@@ -493,6 +511,21 @@ impl TrainingSet {
         (0..outputs).map(mean).collect()
     }
 
+    /// The same, of classes and labels with one more row, which is of all classes in equal parts: a class without a row is not
+    /// impossible.
+    pub(crate) fn smoothed_means(&self) -> Vec<f64> {
+        let classes = match &self.target {
+            Target::Classes(classes) => classes.len(),
+            Target::Several(_) if self.target.scales().is_none() => 2,
+            _ => return self.target_means(),
+        };
+        let (rows, part) = (self.rows as f64, 1.0 / classes as f64);
+        let means = self.target_means().into_iter();
+        means
+            .map(|mean| (rows * mean + part) / (rows + 1.0))
+            .collect()
+    }
+
     /// The targets of all rows, in their own unit.
     pub(crate) fn true_targets(&self) -> Targets {
         self.target.decoded(&self.targets)
@@ -502,11 +535,6 @@ impl TrainingSet {
     pub(crate) fn targets(&self) -> &[f32] {
         &self.targets
     }
-}
-
-/// The number of held-out rows for a fraction, at least one.
-pub(crate) fn held_out_rows(rows: usize, share: f64) -> usize {
-    ((rows as f64 * share) as usize).max(1)
 }
 
 /// The given rows of `values` as a matrix.

@@ -1,6 +1,6 @@
 //! Which rows are independent of each other: those of one group are alike, and so are those that follow each other in time.
 
-use burn_bayes_data::Table;
+use burn_bayes_data::{KFold, Split, Table};
 
 use super::split_table::Order;
 use crate::error::Result;
@@ -106,6 +106,24 @@ impl Units {
         Self::of(&selected(&self.of_rows, rows))
     }
 
+    /// The same with those of further rows, which are others.
+    #[must_use]
+    pub(crate) fn with(&self, further: &Self) -> Self {
+        let of_further = further.of_rows.iter().map(|unit| self.count + unit);
+        Self {
+            of_rows: self.of_rows.iter().copied().chain(of_further).collect(),
+            count: self.count + further.count,
+        }
+    }
+
+    /// Folds of whole units, at most so many, the one with the largest unit last; `None` if every row is for itself, and of a
+    /// single unit.
+    pub(crate) fn folds(&self, folds: usize, seed: u64) -> Option<Vec<Split>> {
+        let folds = KFold::new(folds.min(self.count)).with_seed(seed);
+        let splits = folds.grouped_splits(self.clusters()?).ok()?;
+        Some(splits.into_iter().rev().collect())
+    }
+
     /// The rows of each unit.
     pub(crate) fn members(&self) -> Vec<Vec<usize>> {
         groups::members(&self.of_rows, self.count)
@@ -147,6 +165,13 @@ mod tests {
             found(&settings, &[0, 1, 2, 3, 4, 5]).of_rows(),
             [2, 0, 1, 5, 3, 4]
         );
+        let all = units.with(&Units::rows(2));
+        assert_eq!((all.of_rows(), all.count()), (&[0, 1, 0, 1, 2, 3][..], 4));
+        let folds = all.folds(5, 1).unwrap();
+        let tested = folds.iter().map(|fold| fold.test.len());
+        assert_eq!(tested.collect::<Vec<_>>(), [1, 1, 2, 2]);
+        assert_eq!(Units::rows(4).folds(2, 1), None);
+        assert_eq!(units.select(&[2, 0]).folds(2, 1), None);
         let many = Units::periods(&(0..100).map(f64::from).collect::<Vec<_>>());
         assert_eq!((many.count(), many.members()[9].len()), (10, 10));
     }

@@ -296,13 +296,13 @@ impl MemberFits {
 
 /// All rows as training rows, if the settings ask for a second fit and there are held-out rows.
 fn all_rows(settings: &FitSettings, rows: &PreparedRows) -> Result<Option<PreparedRows>> {
-    let held_out = rows.validation.as_ref().filter(|_| settings.refit);
-    let all = held_out.map(|held_out| {
-        Ok(PreparedRows {
-            train: rows.train.with_rows(held_out)?,
-            validation: None,
-            ..rows.clone()
-        })
-    });
-    all.transpose()
+    let all = match settings.refit {
+        true => rows.all()?,
+        false => None,
+    };
+    Ok(all.map(|train| PreparedRows {
+        train,
+        validation: None,
+        ..rows.clone()
+    }))
 }

@@ -46,6 +46,8 @@ pub struct FolderFit {
     rows: PreparedRows,
     /// The hash of all rows.
     fingerprint: u64,
+    /// From which the training begins.
+    checkpoint: Option<Checkpoint>,
     /// D, the number of weights.
     weights: usize,
     start: Instant,
@@ -128,22 +130,24 @@ impl FolderFit {
         let weights = engine::check(&rows.train, &config.fit)?;
         config.fit = engine::in_effect(&rows.train, config.fit);
         recalibration::check(&config.fit, &rows)?;
-        let folder = match start {
-            Start::New(command) => RunFolder::create(out, &config, command)?,
-            Start::Instead(command) => RunFolder::replace(out, &config, command)?,
+        let fingerprint = rows.fingerprint();
+        let (folder, checkpoint) = match start {
+            Start::New(command) => (RunFolder::create(out, &config, command)?, None),
+            Start::Instead(command) => (RunFolder::replace(out, &config, command)?, None),
             Start::Resumed => {
                 let folder = RunFolder::resume(out)?;
                 // Before anything changes, which needs the same rows and settings.
-                folder.load_checkpoint(rows.fingerprint(), &config.fit)?;
+                let checkpoint = folder.load_checkpoint(fingerprint, &config.fit)?;
                 folder.reopen(&config)?;
-                folder
+                (folder, checkpoint)
             }
         };
         folder.remove_validation()?;
         Ok(Self {
             folder,
             config,
-            fingerprint: rows.fingerprint(),
+            fingerprint,
+            checkpoint,
             rows,
             weights,
             start: Instant::now(),
@@ -170,7 +174,8 @@ impl FolderFit {
     ///
     /// # Errors
     /// As [`engine::fit`], and if a file cannot be written.
-    pub fn train(&self, observer: &mut dyn Observer) -> Result<TrainedRun> {
+    pub fn train(&mut self, observer: &mut dyn Observer) -> Result<TrainedRun> {
+        let checkpoint = self.checkpoint.take();
         self.reported(|| {
             let (train, settings) = (&self.rows.train, &self.config.fit);
             if self.config.data.class_order.0.is_empty()
@@ -178,17 +183,17 @@ impl FolderFit {
             {
                 observer.warn(&warning);
             }
-            let trained = self.trained(observer)?;
-            let refitted = match &self.rows.validation {
-                Some(rows) if settings.refit => {
-                    let all = train.with_rows(rows)?;
-                    let model = self.stopped(&all, trained.best_epoch, observer)?;
-                    Some(Refitted { model, rows: all })
-                }
-                _ => None,
+            let trained = self.trained(checkpoint, observer)?;
+            let all = match settings.refit {
+                true => self.rows.all()?,
+                false => None,
             };
+            let refitted = all.map(|rows| {
+                let model = self.stopped(&rows, trained.best_epoch, observer)?;
+                Ok::<_, TabularError>(Refitted { model, rows })
+            });
             Ok(TrainedRun {
-                refitted,
+                refitted: refitted.transpose()?,
                 ..trained
             })
         })
@@ -295,9 +300,12 @@ impl FolderFit {
         done
     }
 
-    fn trained(&self, observer: &mut dyn Observer) -> Result<TrainedRun> {
+    fn trained(
+        &self,
+        checkpoint: Option<Checkpoint>,
+        observer: &mut dyn Observer,
+    ) -> Result<TrainedRun> {
         let (training_set, settings) = (&self.rows.train, &self.config.fit);
-        let checkpoint = self.folder.load_checkpoint(self.fingerprint, settings)?;
         let metrics = match &checkpoint {
             Some(checkpoint) => MetricsFile::resume(&self.folder, checkpoint.epochs)?,
             None => MetricsFile::create(&self.folder)?,

@@ -148,10 +148,10 @@ impl CrossFitted {
 
 /// The folds: of whole groups or periods, or stratified by class if every class has a row for each.
 fn folds(targets: &Targets, units: &Units, seed: u64) -> Result<Vec<Split>> {
-    let folds = KFold::new(FOLDS).with_seed(seed);
-    if !units.are_rows() {
-        return Ok(folds.grouped_splits(units.of_rows())?);
+    if let Some(folds) = units.folds(FOLDS, seed) {
+        return Ok(folds);
     }
+    let folds = KFold::new(FOLDS).with_seed(seed);
     let stratified = targets
         .as_classes()
         .and_then(|classes| folds.stratified_splits(classes).ok());
@@ -386,13 +386,13 @@ mod tests {
         let text = format!("x,price\n{}", lines.collect::<String>());
         std::fs::write(place.path().join("rows.csv"), text).unwrap();
 
-        let whole = fit(place.path(), "whole", Start::New("burn-bayes fit"));
+        let mut whole = fit(place.path(), "whole", Start::New("burn-bayes fit"));
         let trained = whole.train(&mut ()).unwrap();
         let finished = whole.finish(&trained).unwrap();
-        let stopped = fit(place.path(), "stopped", Start::New("burn-bayes fit"));
+        let mut stopped = fit(place.path(), "stopped", Start::New("burn-bayes fit"));
         drop(stopped.train(&mut ()).unwrap());
         drop(stopped);
-        let resumed = fit(place.path(), "stopped", Start::Resumed);
+        let mut resumed = fit(place.path(), "stopped", Start::Resumed);
         let trained = resumed.train(&mut ()).unwrap();
         resumed.finish(&trained).unwrap();
         for file in ["model.toml", "scores.json", "validation.csv", "config.toml"] {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use burn_bayes::Noise;
@@ -14,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
 use super::*;
-use crate::engine::{self, Checkpoint, Observer};
+use crate::engine::{self, Checkpoint, EpochRecord, Observer};
 use crate::experiments::jobs::ResultCache;
 use crate::experiments::search::Ranges;
 use crate::new_rows::{PredictionRequest, RowPredictor};
@@ -97,7 +98,7 @@ impl Site {
         };
         let rows = prepared(&config.data, config.fit.seed);
         let start = Start::New("burn-bayes fit");
-        let fit = FolderFit::new(&folder.path().join("run"), config, rows, start).unwrap();
+        let mut fit = FolderFit::new(&folder.path().join("run"), config, rows, start).unwrap();
         let model = fit.train(&mut ()).unwrap();
         fit.finish(&model).unwrap();
         let read = |name: &&str| {
@@ -381,6 +382,43 @@ fn checkpoints_of_other_settings() {
     }
     // This setting does not change the result of a fit.
     assert!(load(|fit| fit.checkpoint_every = 5).unwrap().is_some());
+}
+
+/// Stores the numbers of the epochs.
+#[derive(Default)]
+struct Epochs(Vec<usize>);
+
+impl Observer for Epochs {
+    fn epoch(
+        &mut self,
+        record: &EpochRecord,
+        _: &dyn Fn() -> Result<TrainedModel>,
+    ) -> ControlFlow<()> {
+        self.0.push(record.epoch);
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn a_resumed_fit_reads_its_checkpoint_once() {
+    let site = Site::new(&gap(), NUMBERS);
+    let folder = RunFolder::open(&site.run()).unwrap();
+    let config = folder.config().unwrap();
+    let rows = prepared(&config.data, config.fit.seed);
+    let settings = FitSettings {
+        checkpoint_every: 1,
+        ..config.fit.clone()
+    };
+    let mut kept = Kept::default();
+    engine::fit(&rows.train, &settings, &mut kept).unwrap();
+    folder
+        .save_checkpoint(&kept.0.unwrap(), rows.fingerprint(), &config.fit)
+        .unwrap();
+    let mut resumed = FolderFit::new(&site.run(), config, rows, Start::Resumed).unwrap();
+    std::fs::remove_file(folder.checkpoint_file()).unwrap();
+    let mut epochs = Epochs::default();
+    resumed.train(&mut epochs).unwrap();
+    assert_eq!(epochs.0, [2]);
 }
 
 #[test]

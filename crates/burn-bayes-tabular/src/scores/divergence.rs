@@ -4,7 +4,8 @@
 //!
 //! 1. Their negative log-likelihood (NLL) is not finite.
 //! 2. Their NLL is worse than that of a constant prediction: the class frequencies of the training rows,
-//!    or a Gaussian with the mean and standard deviation of the training targets. With d_r the difference
+//!    or a Gaussian or negative binomial distribution with the mean and standard deviation of the training targets; beside a fit of
+//!    Poisson counts a Poisson distribution, because one that is too narrow was trained well enough. With d_r the difference
 //!    of row r, and mean d̄: d̄ is above two of its standard errors, and above 0.1 nats. The first
 //!    inequality allows for the noise of few rows, but of fewer than five, or ten groups or periods, the standard error itself is a
 //!    guess, so they are not judged. The second matters for many rows, where a fit to pure
@@ -124,7 +125,8 @@ pub(super) fn divergence_of(
     if !nll.is_finite() {
         return Ok(Some(Divergence::NotFinite));
     }
-    let constant = Constant::of(train)?.predictions(train.target(), rows);
+    let constant = Constant::of(train)?.beside(predictions);
+    let constant = constant.predictions(train.target(), rows);
     if let Some(far_off) = far_off(&constant, predictions, targets)? {
         return Ok(Some(far_off));
     }
@@ -136,7 +138,7 @@ pub(super) fn divergence_of(
         constant: mean(&baseline),
         constant_name: match constant {
             Predictions::Classes(_) => "the class frequencies of the training rows",
-            Predictions::Counts(_) => "the mean count of the training rows as a constant rate",
+            Predictions::Counts(_) => "a constant distribution of the training counts",
             Predictions::Reals(_) => {
                 "a Gaussian with the mean and standard deviation of the training targets"
             }
@@ -200,7 +202,7 @@ mod tests {
     use burn_bayes_data::{ColumnScale, Dataset};
 
     use super::*;
-    use crate::predict::{ClassPredictions, RealPredictions};
+    use crate::predict::{ClassPredictions, CountPredictions, Dispersions, RealPredictions};
     use crate::rows::Target;
 
     const ROWS: usize = 200;
@@ -306,6 +308,24 @@ mod tests {
         );
         let impossible = judged([1.0, 0.0]).unwrap();
         assert!(impossible.contains("not finite"), "{impossible}");
+    }
+
+    #[test]
+    fn poisson_counts_are_measured_by_those_of_a_constant_rate() {
+        let target = Target::Counts {
+            mean: 4.0,
+            has_exposure: false,
+        };
+        let counts = Targets::Real([0.0, 0.0, 0.0, 16.0].repeat(ROWS / 4));
+        let train = problem(counts.clone(), target);
+        let rows = train.features().unwrap();
+        let judged = |dispersions: Vec<f64>| {
+            let counted = CountPredictions::new(Dispersions(dispersions), 1, vec![4.0; ROWS]);
+            let predictions = Predictions::Counts(counted);
+            divergence(&train, &rows, &predictions, &counts, &units(ROWS)).unwrap()
+        };
+        assert_eq!(judged(Vec::new()), None);
+        assert!(judged(vec![0.01; ROWS]).is_some());
     }
 
     #[test]

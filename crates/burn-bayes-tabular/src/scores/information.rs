@@ -11,7 +11,7 @@ use super::score::mean;
 use crate::error::Result;
 use crate::predict::Predictions;
 
-/// The mean mutual information of these rows; of several targets, of all of them; 0 for a single draw.
+/// The mean mutual information of these rows, and of several targets; 0 for a single draw.
 ///
 /// # Errors
 /// If a probability is not one.
@@ -33,7 +33,7 @@ pub(crate) fn mutual_information(predictions: &Predictions) -> Result<f64> {
         Predictions::Several(targets) => {
             let parts = targets.iter();
             let parts = parts.map(|target| mutual_information(&target.predictions));
-            parts.sum::<Result<f64>>()?
+            mean(&parts.collect::<Result<Vec<_>>>()?)
         }
     })
 }
@@ -56,10 +56,14 @@ fn of_variances(means: &[f64], variances: &[f64], draws: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use burn_bayes_data::ColumnScale;
+
     use super::*;
     use crate::predict::{
         ClassPredictions, CountPredictions, Dispersions, NoiseDeviations, RealPredictions,
+        TargetPredictions,
     };
+    use crate::rows::Target;
 
     #[test]
     fn what_draws_agree_about_is_known() {
@@ -84,6 +88,14 @@ mod tests {
         let found = mutual_information(&Predictions::Counts(counts)).unwrap();
         let expected = 0.5 * (9.0_f64.ln() - 0.5 * (4.0_f64.ln() + 12.0_f64.ln()));
         assert!((found - expected).abs() < 1e-12, "{found}");
+        // Of several targets, that of one on average.
+        let target = Target::Real(ColumnScale::KEPT);
+        let targets = [vec![-1.0, 1.0], vec![5.0, 5.0]].map(|means| {
+            let reals = Predictions::Reals(RealPredictions::new(2.0, 2, means));
+            TargetPredictions::of(&("y".into(), target.clone()), reals)
+        });
+        let found = mutual_information(&Predictions::Several(targets.into())).unwrap();
+        assert!((found - 0.25 * 1.25_f64.ln()).abs() < 1e-12, "{found}");
         let single = RealPredictions::new(2.0, 1, vec![-1.0, 5.0]);
         assert_eq!(
             mutual_information(&Predictions::Reals(single)).unwrap(),

@@ -73,13 +73,25 @@ impl Budget {
         r_hat.is_none_or(|r_hat| r_hat <= self.until_r_hat)
     }
 
+    /// The steps of chains of so many that never agree; a step of all of them has so much work.
+    pub fn steps_without_agreement(&self, steps: u64, of_step: f64) -> u64 {
+        let most = self.most_steps(of_step);
+        let added = LENGTHENED.min(most);
+        steps + most.saturating_sub(steps).div_ceil(added) * added
+    }
+
+    /// The steps after which chains are not lengthened.
+    fn most_steps(&self, of_step: f64) -> u64 {
+        ((self.work / of_step) as u64).clamp(1, self.most_steps)
+    }
+
     /// Lengthens chains that do not agree, if a step of all of them, which has so much work, is left. Returns whether
     /// it did.
     pub fn lengthen<M>(&self, sampling: &mut Sampling<M>, of_step: f64, r_hat: Option<f64>) -> bool
     where
         M: Module + ExampleLoss<Input: ExampleBatch + Send> + 'static,
     {
-        let most = ((self.work / of_step) as u64).clamp(1, self.most_steps);
+        let most = self.most_steps(of_step);
         let goes_on = !self.is_reached(r_hat) && sampling.step() < most;
         if goes_on {
             // A short budget is not exceeded many times.

@@ -143,9 +143,10 @@ fn predictions_of_counts_are_moments_and_whole_quantiles() {
 fn methods_of_counts_are_compared_and_ensembles_fitted() {
     let place = Workplace::new();
     place.write("known.csv", &visits(1).0);
-    let fit = "--data known.csv --target visits --task counts --ignore ward --epochs 5 --seed 1";
+    let fit = "--data known.csv --target visits --task counts --ignore ward --seed 1 --epochs 300";
     let text = place.output(&format!(
-        "compare {fit} --model mlp:4 --methods vifa,laplace,map --repeats 2 --out compared"
+        "compare {} --model mlp:4 --methods vifa,laplace,map --repeats 2 --out compared",
+        fit.replace("300", "5")
     ));
     assert!(
         text.contains("Deviance") && text.contains("laplace"),
@@ -227,7 +228,7 @@ fn a_mean_is_proportional_to_its_exposure() {
     let ignored = place.json("evaluate ignored new.csv --baseline");
     let ignored = &ignored["baselines"][0]["scores"];
     assert!(
-        number(&constant["nll"]) < number(&ignored["nll"]) - 0.5,
+        number(&constant["nll"]) < number(&ignored["nll"]) - 0.3,
         "{constant} {ignored}"
     );
     let found = means("run");

@@ -56,6 +56,18 @@ fn a_single_step_takes_time() {
 }
 
 #[test]
+fn a_second_fit_to_all_rows_takes_time_too() {
+    let place = Workplace::with_gap();
+    let plan = plan(&place, "--noise-precision 0.04 --refit");
+    let [steps, step, seconds] =
+        ["steps", "seconds_per_step", "seconds"].map(|name| plan[name].as_f64().unwrap());
+    assert!(seconds > 1.05 * steps * step, "{plan}");
+    assert_eq!(plan["seconds"], plan["most_seconds"]);
+    let text = place.output(&format!("{GAP} --refit").replacen("fit", "plan", 1));
+    assert!(text.contains("again with all rows"), "{text}");
+}
+
+#[test]
 fn generated_sets_are_listed() {
     let place = Workplace::new();
     let text = place.output("data list");

@@ -117,6 +117,10 @@ fn held_out_rows_come_from_a_file_of_their_own() {
     assert_eq!(days.len(), 18);
     assert_eq!(days[0], "2024-04-17");
     place.output("predict run shops.csv --conformal 0.9");
+    place.write("mixed.csv", &format!("{head}\n{}\n", rows[98..].join("\n")));
+    let told = place.warnings(&format!("{fit} --validation-file mixed.csv --out mixed"));
+    let expected = "mixed.csv: 2 of 22 rows are equal to training rows";
+    assert!(told.contains(expected), "{told}");
     let reversed: Vec<&str> = rows[..100].iter().rev().copied().collect();
     place.write(
         "reversed.csv",

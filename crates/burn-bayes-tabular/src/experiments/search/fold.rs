@@ -302,7 +302,7 @@ impl FoldTable {
     fn rows(&self, split: &Split) -> Result<FoldRows> {
         let (table, train) = (&*self.table, split.train.iter().copied());
         let preprocessor = Preprocessor::fit(&self.preparation, table, train)?;
-        let train = TrainingSet::prepared(&preprocessor, table, &split.train)?;
+        let train = TrainingSet::prepared(&preprocessor, table, &self.settings, &split.train)?;
         let test = preprocessor.dataset(table, split.test.iter().copied())?;
         let new = self.new.as_ref();
         let new = new.map(|new| preprocessor.features(&new.table, new.rows.iter().copied()));
