@@ -7,7 +7,6 @@ use std::sync::{Arc, Once};
 
 use crate::capture::record_examples;
 use crate::compile::{CompiledRecording, HostInputs, Wanted, on_host, said};
-use crate::cpu::HostValues;
 use crate::layout::Layout;
 use crate::lower::lowered;
 use crate::plan::Plan;
@@ -19,12 +18,13 @@ use burn::tensor::Tensor;
 
 use crate::batch::{ExampleBatch, Inputs, examples_of, is_tracked};
 use crate::capture::record;
+use crate::cpu::HostValues;
 use crate::draws::{checked, stacked_weights, vectorized_player};
 use crate::dyn_tensor::{DynTensor, device_of};
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::looped::Direct;
 use crate::memo::{CAPACITY, Cached, Key, Memo};
-use crate::parameters::{ModuleTensor, parameters_of, statistics_hash};
+use crate::parameters::{ModuleTensor, parameters_of, roles_hash};
 use crate::replay::{Player, leaf};
 use crate::self_check::check_mean;
 use crate::stop_gradient::check_gradients;
@@ -249,7 +249,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
         if let Some(program) = self.program(model, batch, tensors, &key, examples)? {
             // A batch with an integer that is too large for a program is replayed.
             if let Some(inputs) = program.inputs(tensors, Inputs::of(batch), examples) {
-                let gradients = self.by_program(&program, model, &draws, &inputs);
+                let gradients = self.by_program(&program, template, &draws, &inputs)?;
                 self.compare(&program, &key, model, &draws, batch, &gradients)?;
                 return Ok(Some(gradients));
             }
@@ -303,7 +303,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
             return Ok(None);
         };
         let draw = self.layout.flatten(model)?.unsqueeze();
-        let found = self.by_program(&program, model, &draw, &inputs);
+        let found = self.by_program(&program, template, &draw, &inputs)?;
         self.compare(&program, &key, model, &draw, batch, &found)?;
         Ok(Some(CompiledBatch {
             layout: self.layout.clone(),
@@ -330,11 +330,8 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
 
     /// What a recording for this batch depends on.
     fn key(&self, template: &Template<'_, M>, batch: &B, count: usize) -> Key {
-        let key = template.key(batch, count);
-        match self.has_batch_statistics {
-            true => key.with_mode(statistics_hash(template.tensors())),
-            false => key,
-        }
+        let roles = roles_hash(template.tensors());
+        template.key(batch, count).with_mode(roles)
     }
 
     /// Whether a layer of batch norm is evaluated in training mode.
@@ -408,56 +405,62 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
     fn by_program(
         &self,
         program: &CompiledRecording,
-        model: &M,
+        template: &Template<'_, M>,
         draws: &Tensor<2>,
         inputs: &HostInputs,
-    ) -> DrawGradients {
+    ) -> Result<DrawGradients> {
         let [count, _] = draws.dims();
         let device = device_of([&draws.clone().into_dispatch()].into_iter());
         let weights = HostValues::of(draws.clone().without_autodiff().into_dispatch());
-        let weights = weights.expect("the draws are on the device of the batch");
+        let weights = weights.ok_or_else(|| {
+            let (dtype, device) = (draws.dtype(), draws.device());
+            Kind::Batch(format!(
+                "the draws are {dtype:?} on {device:?}; give them as f32 on the device of the model"
+            ))
+        })?;
         let all = program.at_draws(&self.layout, weights.values(), inputs);
         let tensor = |values| DynTensor::from_host(values, &device);
+        let tensors = template.tensors();
         let losses: Vec<f32> = match all.as_slice() {
             [at] => at.result.clone(),
             all => all.iter().flat_map(|at| &at.result).copied().collect(),
         };
         let examples = losses.len() / count;
-        let mut outside: HashMap<ParamId, Vec<f32>> = HashMap::new();
+        let mut outside: Vec<(usize, Vec<f32>)> = Vec::new();
         let mut pieces = Vec::with_capacity(count);
         let mut statistics = Vec::new();
         for at in all {
             pieces.push(vec![tensor(at.weights).typed()]);
             if !at.statistics.is_empty() {
-                let of_draw = at
-                    .statistics
-                    .into_iter()
-                    .map(|(id, values)| BatchStatistic {
-                        id,
+                let of_draw = at.statistics.into_iter().map(|(number, values)| {
+                    let id = tensors[number].statistic;
+                    BatchStatistic {
+                        id: id.expect("the roles of tensors are in the key"),
                         values: tensor(values).typed(),
-                    });
+                    }
+                });
                 statistics.push(of_draw.collect());
             }
-            for (id, values) in at.outside {
-                match outside.entry(id) {
-                    Entry::Occupied(mut sum) => {
-                        for (sum, value) in sum.get_mut().iter_mut().zip(values) {
-                            *sum += value;
-                        }
-                    }
-                    Entry::Vacant(first) => {
-                        first.insert(values);
-                    }
+            if outside.is_empty() {
+                outside = at.outside;
+                continue;
+            }
+            // Every draw has the same ones.
+            for ((_, sum), (_, values)) in outside.iter_mut().zip(at.outside) {
+                for (sum, value) in sum.iter_mut().zip(values) {
+                    *sum += value;
                 }
             }
         }
-        let outside = outside.into_iter().map(|(id, sum)| (id, tensor(sum)));
-        DrawGradients {
+        let outside = outside
+            .into_iter()
+            .filter_map(|(number, sum)| Some((tensors[number].outside?, tensor(sum))));
+        Ok(DrawGradients {
             losses: tensor(losses).reshape(&[count, examples]).typed(),
             pieces,
-            outside: registered(model, outside.collect(), 1.0 / count as f64),
+            outside: registered(template.model(), outside.collect(), 1.0 / count as f64),
             statistics,
-        }
+        })
     }
 
     fn player(

@@ -1,6 +1,6 @@
 //! The tensors of a module, in visiting order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::layout::Layout;
@@ -57,9 +57,19 @@ pub(crate) fn module_tensors<M: Module>(module: &M, layout: &Layout) -> Vec<Modu
     visitor.found
 }
 
-/// A hash of which tensors are running statistics in training.
-pub(crate) fn statistics_hash(tensors: &[ModuleTensor]) -> u64 {
+/// For each tensor that is trained outside the layout, the number of the first one that it is tied to, or its own.
+pub(crate) fn outside_numbers(tensors: &[ModuleTensor]) -> Vec<Option<usize>> {
+    let mut first = HashMap::new();
+    let tensors = tensors.iter().enumerate();
+    tensors
+        .map(|(number, tensor)| Some(*first.entry(tensor.outside?).or_insert(number)))
+        .collect()
+}
+
+/// A hash of which tensors are trained outside the layout, and of which are running statistics in training.
+pub(crate) fn roles_hash(tensors: &[ModuleTensor]) -> u64 {
     let mut hasher = DefaultHasher::new();
+    outside_numbers(tensors).hash(&mut hasher);
     for tensor in tensors {
         tensor.statistic.is_some().hash(&mut hasher);
     }

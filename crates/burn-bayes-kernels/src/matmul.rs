@@ -34,11 +34,23 @@ impl Matrix {
     }
 }
 
+/// Whether the elements of `[rows, columns]` have places of their own.
+fn is_apart([rows, columns]: [usize; 2], strides: [isize; 2]) -> bool {
+    let [down, along] = strides.map(isize::unsigned_abs);
+    let reaches_over = |near: usize, count: usize, far: usize| near > 0 && far > near * (count - 1);
+    match [rows, columns] {
+        [1, 1] => true,
+        [_, 1] => down > 0,
+        [1, _] => along > 0,
+        _ => reaches_over(along, columns, down) || reaches_over(down, rows, along),
+    }
+}
+
 /// `out`, `[m, n]`, = `left`, `[m, k]`, times `right`, `[k, n]`, added to what `out` holds if `is_added`.
 ///
 /// # Panics
 ///
-/// If a matrix reaches beyond its memory.
+/// If a matrix reaches beyond its memory, or if elements of `out` overlap.
 pub fn matmul(
     [m, n, k]: [usize; 3],
     (left, left_at): (&[f32], Matrix),
@@ -56,13 +68,17 @@ pub fn matmul(
             && out_at.fits([m, n], out.len()),
         "a matrix of a product of {m}×{k} and {k}×{n} reaches beyond its memory"
     );
+    assert!(
+        is_apart([m, n], out_at.strides),
+        "elements of a product of {m}×{k} and {k}×{n} overlap"
+    );
     // A thread computes whole elements, so that the number of threads does not change them.
     let parallelism = match m * n * k >= PARALLEL {
         true => Parallelism::Rayon(0),
         false => Parallelism::None,
     };
     // SAFETY: `fits` was asked for each of the three matrices, and `out` overlaps neither operand, because it is
-    // borrowed exclusively.
+    // borrowed exclusively. Its elements are apart.
     unsafe {
         gemm(
             m,
@@ -132,35 +148,44 @@ mod tests {
 
     #[test]
     fn a_matrix_beyond_its_memory_is_refused() {
-        let refused = |strides: [isize; 2], offset: usize| {
-            let (left, right) = (vec![1.0; 6], vec![1.0; 12]);
-            let product = || {
-                matmul(
-                    [2, 4, 3],
-                    (
-                        &left,
-                        Matrix {
-                            offset: 0,
-                            strides: [3, 1],
-                        },
-                    ),
-                    (&right, Matrix { offset, strides }),
-                    (
-                        &mut [0.0; 8],
-                        Matrix {
-                            offset: 0,
-                            strides: [4, 1],
-                        },
-                    ),
-                    false,
-                );
-            };
-            std::panic::catch_unwind(product).is_err()
-        };
+        let refused = |strides, offset| is_refused(Matrix { offset, strides }, [4, 1]);
         assert!(!refused([4, 1], 0));
         assert!(!refused([-4, 1], 8));
         assert!(refused([4, 1], 1));
         assert!(refused([-4, 1], 7));
         assert!(refused([isize::MAX, 1], 0));
+    }
+
+    #[test]
+    fn elements_of_a_product_that_overlap_are_refused() {
+        let refused = |strides| {
+            is_refused(
+                Matrix {
+                    offset: 0,
+                    strides: [4, 1],
+                },
+                strides,
+            )
+        };
+        // The rows follow each other, or each is a column of memory.
+        assert!(!refused([4, 1]) && !refused([1, 2]));
+        assert!(refused([0, 1]) && refused([1, 0]) && refused([3, 1]) && refused([1, 1]));
+    }
+
+    /// Whether the product of 2×3 and 3×4 with these places is refused.
+    fn is_refused(right_at: Matrix, strides: [isize; 2]) -> bool {
+        let (left, right) = (vec![1.0; 6], vec![1.0; 12]);
+        let at = |strides| Matrix { offset: 0, strides };
+        let product = || {
+            let out = (&mut [0.0; 8][..], at(strides));
+            matmul(
+                [2, 4, 3],
+                (&left, at([3, 1])),
+                (&right, right_at),
+                out,
+                false,
+            );
+        };
+        std::panic::catch_unwind(product).is_err()
     }
 }

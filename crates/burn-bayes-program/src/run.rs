@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::graph::{Graph, Route, Value};
 use crate::instructions::{Buffer, Instruction, Place, Schedule, Stage};
 use crate::product::{Loop, ProductLoops};
-use crate::schedule::{Unsupported, schedule};
+use crate::schedule::{MOST_AXES, Unsupported, schedule};
 use crate::shape::{Axis, View};
 
 /// A list of instructions over fixed memory, for any number of rows.
@@ -373,7 +373,7 @@ struct Block<'a> {
 }
 
 /// The lengths of axes on a block.
-struct Lens([usize; 8], usize);
+struct Lens([usize; MOST_AXES], usize);
 
 impl Lens {
     fn as_slice(&self) -> &[usize] {
@@ -383,7 +383,7 @@ impl Lens {
 
 impl Block<'_> {
     fn lens(&self, axes: &[Axis]) -> Lens {
-        let mut lens = Lens([1; 8], axes.len());
+        let mut lens = Lens([1; MOST_AXES], axes.len());
         for (len, axis) in lens.0.iter_mut().zip(axes) {
             *len = self.len(*axis);
         }

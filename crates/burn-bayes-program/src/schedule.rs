@@ -22,8 +22,10 @@ pub enum Unsupported {
 const STEPS: usize = 24;
 /// Largest number of operands of such a formula.
 const OPERANDS: usize = 10;
-/// Largest number of operands, and of axes, that the kernels take.
-const MOST: [usize; 2] = [16, 8];
+/// Largest number of operands that the kernels take.
+const MOST_OPERANDS: usize = 16;
+/// Largest number of axes that the kernels take.
+pub(crate) const MOST_AXES: usize = 8;
 
 /// The instructions that compute `outputs`, each with its whole view.
 pub(crate) fn schedule(graph: &Graph, outputs: &[usize]) -> Result<Schedule, Unsupported> {
@@ -137,7 +139,7 @@ impl<'a> Scheduler<'a> {
                 let of = self.materialised(of)?;
                 let order = loop_order(&content.axes);
                 let mut places = [self.place(&of.view, of.node, &order)];
-                let axes = merge(ordered(&content.axes, &order), &mut places);
+                let axes = merge(ordered(&content.axes, &order), &mut places)?;
                 let [of] = places;
                 let instruction = Instruction::Arg {
                     axes,
@@ -157,7 +159,7 @@ impl<'a> Scheduler<'a> {
                 let order = loop_order(&content.axes);
                 let places = [&table, &index].map(|of| self.place(&of.view, of.node, &order));
                 let mut places = places;
-                let axes = merge(ordered(&content.axes, &order), &mut places);
+                let axes = merge(ordered(&content.axes, &order), &mut places)?;
                 let [table, index] = places;
                 let instruction = Instruction::Pick {
                     axes,
@@ -279,8 +281,8 @@ impl<'a> Scheduler<'a> {
             is_linear: false,
         };
         places.push(target);
-        let axes = merge(ordered(axes, &order), &mut places);
-        if operands.len() > MOST[0] || axes.len() > MOST[1] {
+        let axes = merge(ordered(axes, &order), &mut places)?;
+        if operands.len() > MOST_OPERANDS {
             return Err(Unsupported::TooLarge);
         }
         let target = places.pop().expect("it was added above");
@@ -380,7 +382,7 @@ impl<'a> Scheduler<'a> {
                     self.place(&index.view, index.node, &order),
                     target,
                 ];
-                let axes = merge(ordered(axes, &order), &mut places);
+                let axes = merge(ordered(axes, &order), &mut places)?;
                 let [values, index, target] = places;
                 let instruction = Instruction::AddPicked {
                     axes,
@@ -495,8 +497,9 @@ fn ordered<T: Clone>(values: &[T], order: &[usize]) -> Vec<T> {
     order.iter().map(|&axis| values[axis].clone()).collect()
 }
 
-/// Merges axes that follow each other in all places, and marks the places that are linear.
-fn merge(axes: Vec<Axis>, places: &mut [Place]) -> Vec<Axis> {
+/// Merges axes that follow each other in all places, and marks the places that are linear. Fails if more are left than the
+/// kernels take.
+fn merge(axes: Vec<Axis>, places: &mut [Place]) -> Result<Vec<Axis>, Unsupported> {
     let mut merged: Vec<Axis> = Vec::new();
     let mut strides: Vec<Vec<isize>> = vec![Vec::new(); places.len()];
     for (number, axis) in axes.into_iter().enumerate() {
@@ -532,5 +535,8 @@ fn merge(axes: Vec<Axis>, places: &mut [Place]) -> Vec<Axis> {
         });
         place.strides = strides;
     }
-    merged
+    if merged.len() > MOST_AXES {
+        return Err(Unsupported::TooLarge);
+    }
+    Ok(merged)
 }

@@ -537,6 +537,17 @@ fn a_sum_over_rows_of_a_shared_value_is_complete_before_it_is_read() {
 }
 
 #[test]
+fn more_axes_than_the_kernels_take_are_refused() {
+    for count in [8, 9] {
+        let mut graph = Graph::default();
+        let x = graph.shared(&vec![2; count + 1]);
+        let order: Vec<usize> = (0..=count).rev().collect();
+        let [_, index] = graph.extreme(&x.permuted(&order), &[0], true);
+        assert_eq!(Program::new(graph, &[index]).is_err(), count == 9);
+    }
+}
+
+#[test]
 fn the_first_of_equal_entries_has_the_gradient() {
     const LEN: usize = 11;
     const WINDOWS: [usize; 2] = [5, 2];

@@ -8,11 +8,10 @@ mod spatial;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use burn::backend::DispatchTensor;
-use burn::module::ParamId;
 use burn_bayes_program::{Given, Program, Value, Workspace};
 use rayon::prelude::*;
 
@@ -22,7 +21,7 @@ use crate::dyn_tensor::{DynTensor, device_of};
 use crate::layout::Layout;
 use crate::memory_use::{MemoryUse, vec_bytes};
 use crate::operation::{Operation, slot};
-use crate::parameters::ModuleTensor;
+use crate::parameters::{ModuleTensor, outside_numbers};
 use crate::plan::{Plan, Replay, Step, Tapped};
 use operations::Values;
 
@@ -61,10 +60,10 @@ pub(crate) struct CompiledRecording {
     row_constants: Vec<Vec<f32>>,
     /// The parameters that gradients are computed for, in the order of the outputs.
     parameters: Vec<usize>,
-    /// The trained tensors outside the layout that gradients are computed for.
-    outside: Vec<ParamId>,
-    /// The running statistics whose values for the batch follow.
-    statistics: Vec<ParamId>,
+    /// The trained tensors outside the layout that gradients are computed for, by their numbers in visiting order.
+    outside: Vec<usize>,
+    /// The running statistics whose values for the batch follow, by their numbers in visiting order.
+    statistics: Vec<usize>,
     /// The places of the plan's taps among the outputs.
     taps: Vec<TapOutputs>,
     /// The places of the gradients of the plan's copies.
@@ -80,9 +79,10 @@ pub(crate) struct AtDraw {
     pub(crate) result: Vec<f32>,
     /// The gradients of the layout's weights, `[D]`.
     pub(crate) weights: Vec<f32>,
-    pub(crate) outside: HashMap<ParamId, Vec<f32>>,
-    /// The statistics of the batch for the running ones, in the order of evaluation.
-    pub(crate) statistics: Vec<(ParamId, Vec<f32>)>,
+    /// The gradients of trained tensors outside the layout, by the numbers of these tensors.
+    pub(crate) outside: Vec<(usize, Vec<f32>)>,
+    /// The statistics of the batch for the running ones, by the numbers of these, in the order of evaluation.
+    pub(crate) statistics: Vec<(usize, Vec<f32>)>,
 }
 
 /// The results of a tap.
@@ -141,29 +141,30 @@ impl CompiledRecording {
         };
         let mut shared = Vec::new();
         let mut leaves: BTreeMap<usize, Value> = BTreeMap::new();
-        let mut outside: HashMap<ParamId, Value> = HashMap::new();
+        let mut outside: BTreeMap<usize, Value> = BTreeMap::new();
+        let numbers = outside_numbers(tensors);
         for (number, (tensor, &slot)) in tensors.iter().zip(&plan.module_tensors).enumerate() {
             let shape = shape_of(&tensor.value);
             if shape.contains(&0) {
                 return Err("a parameter has no elements".into());
             }
-            if let (Wanted::TrainingGradients, Some(id)) = (wanted, tensor.statistic) {
+            if wanted == Wanted::TrainingGradients && tensor.statistic.is_some() {
                 // It has no value: an operation other than batch norm must not read it, because it changes in every step.
-                values.running.insert(slot, id);
+                values.running.insert(slot, number);
                 continue;
             }
             let mut leaf = |source| {
                 shared.push(source);
                 values.graph.shared(&shape)
             };
-            let value = match (tensor.parameter, tensor.outside) {
+            let value = match (tensor.parameter, numbers[number]) {
                 (Some(parameter), _) => leaves
                     .entry(parameter)
                     .or_insert_with(|| leaf(Shared::Parameter(parameter)))
                     .clone(),
-                (None, Some(id)) => outside
-                    .entry(id)
-                    .or_insert_with(|| leaf(Shared::Tensor(number)))
+                (None, Some(first)) => outside
+                    .entry(first)
+                    .or_insert_with(|| leaf(Shared::Tensor(first)))
                     .clone(),
                 (None, None) => leaf(Shared::Tensor(number)),
             };
@@ -187,7 +188,7 @@ impl CompiledRecording {
             .filter(|_| is_of_rows)
             .ok_or("its result does not have an entry for each example")?;
         let mut outputs = vec![result.clone()];
-        let (mut parameters, mut ids) = (Vec::new(), Vec::new());
+        let (mut parameters, mut numbers) = (Vec::new(), Vec::new());
         let (mut taps, mut copies) = (Vec::new(), Vec::new());
         if wanted == Wanted::Taps {
             let seed = values.graph.filled(result.axes(), 1.0);
@@ -203,14 +204,14 @@ impl CompiledRecording {
             targets.extend(outside.values().cloned());
             let gradients = values.graph.gradients(&result, &seed, &targets);
             let known = leaves.keys().map(|&parameter| (Some(parameter), None));
-            let known = known.chain(outside.keys().map(|&id| (None, Some(id))));
-            for (gradient, (parameter, id)) in gradients.into_iter().zip(known) {
+            let known = known.chain(outside.keys().map(|&number| (None, Some(number))));
+            for (gradient, (parameter, number)) in gradients.into_iter().zip(known) {
                 let Some(gradient) = gradient else {
                     continue;
                 };
                 outputs.push(gradient);
                 parameters.extend(parameter);
-                ids.extend(id);
+                numbers.extend(number);
             }
         }
         let (statistics, of_batch): (Vec<_>, Vec<_>) = values.statistics.into_iter().unzip();
@@ -223,7 +224,7 @@ impl CompiledRecording {
             shared,
             row_constants,
             parameters,
-            outside: ids,
+            outside: numbers,
             statistics,
             taps,
             copies,

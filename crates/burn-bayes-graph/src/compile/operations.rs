@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use burn::backend::ir::TensorIr;
-use burn::module::ParamId;
 use burn::tensor::Slice;
 use burn_bayes_program::{Axis, Expr, Graph, Unary, Value};
 
@@ -19,10 +18,10 @@ pub(super) struct Values {
     /// The example axis of the slots that have one.
     pub(super) axes: BTreeMap<usize, ExampleAxis>,
     pub(super) examples: usize,
-    /// The running statistics of batch norm in training mode, by slot.
-    pub(super) running: BTreeMap<usize, ParamId>,
-    /// The statistics of the batch, in the order of evaluation.
-    pub(super) statistics: Vec<(ParamId, Value)>,
+    /// The numbers of the running statistics of batch norm in training mode, by slot.
+    pub(super) running: BTreeMap<usize, usize>,
+    /// The statistics of the batch for these, in the order of evaluation.
+    pub(super) statistics: Vec<(usize, Value)>,
 }
 
 impl Values {
@@ -275,7 +274,7 @@ impl Values {
     }
 
     /// The running mean and variance of a layer in training mode. Fails if it has only one of the two.
-    fn running_statistics(&self, operation: &Operation) -> Option<Option<[ParamId; 2]>> {
+    fn running_statistics(&self, operation: &Operation) -> Option<Option<[usize; 2]>> {
         let of = |index: usize| {
             let input = operation.inputs.get(index)?;
             self.running.get(&slot(input)).copied()

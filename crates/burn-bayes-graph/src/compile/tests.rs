@@ -4,13 +4,14 @@ mod training;
 
 use burn::module::{Module, Param, ParamGroup};
 use burn::nn::conv::{Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Conv3d, Conv3dConfig};
-use burn::nn::{PaddingConfig1d, PaddingConfig2d, PaddingConfig3d};
+use burn::nn::{PRelu, PReluConfig, PaddingConfig1d, PaddingConfig2d, PaddingConfig3d};
+use burn::tensor::activation::hard_sigmoid;
 use burn::tensor::module::{
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, avg_pool1d, avg_pool2d,
     max_pool1d, max_pool2d,
 };
 use burn::tensor::ops::{AvgPoolOptions, MaxPoolOptions};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, IntDType, Tensor, TensorData};
 
 use crate::{CapturedLoss, Layout};
 
@@ -304,5 +305,62 @@ fn pooling_is_compiled() {
                 .squeeze_dim(1)
         };
         compared(name, &net, vec![0.0; net.num_params()], &x, losses);
+    }
+}
+
+#[derive(Module, Debug)]
+struct Activated {
+    input: Param<Tensor<3>>,
+    slopes: PRelu,
+}
+
+#[test]
+fn activations_with_slopes_are_compiled() {
+    let [_, channels, height, width] = POOLED;
+    let device = Device::default().autodiff();
+    let net = Activated {
+        input: Param::from_tensor(Tensor::zeros([channels, height, width], &device)),
+        slopes: PReluConfig::new()
+            .with_num_parameters(channels)
+            .init(&device),
+    };
+    let x = numbers(3, POOLED.iter().product()).into_iter();
+    let x = tensor(x.map(|number| 6.0 * number).collect(), POOLED);
+    let losses = |net: &Activated, x: Tensor<4>| {
+        let x = x + net.input.val().unsqueeze();
+        let both = net.slopes.forward(x.clone()) + hard_sigmoid(x, 0.3, 0.4);
+        let squares = both.square().flatten::<2>(1, 3);
+        squares.sum_dim(1).squeeze_dim(1)
+    };
+    compared("slopes", &net, numbers(1, net.num_params()), &x, losses);
+}
+
+#[test]
+fn element_types_that_programs_lack_are_not_compiled() {
+    let device = Device::default().autodiff();
+    let net = Input {
+        input: Param::from_tensor(Tensor::zeros([1, 2, 2], &device)),
+    };
+    let layout = Layout::new(&net, &ParamGroup::all()).unwrap();
+    type Cast = fn(Tensor<4>) -> Tensor<4>;
+    let casts: [(Cast, bool); 4] = [
+        (|x| x.cast(FloatDType::F32), true),
+        (|x| x.cast(FloatDType::F64).cast(FloatDType::F32), false),
+        (|x| x.clone() * x.int().cast(IntDType::I32).float(), true),
+        (|x| x.clone() * x.int().cast(IntDType::I8).float(), false),
+    ];
+    for (number, (cast, is_compiled)) in casts.into_iter().enumerate() {
+        let losses = move |net: &Input, x: Tensor<4>| {
+            let cast = cast(x + net.input.val().unsqueeze());
+            cast.square().flatten::<2>(1, 3).sum_dim(1).squeeze_dim(1)
+        };
+        let captured = CapturedLoss::new(layout.clone().into(), losses).only_compiled();
+        let draws = layout.flatten(&net).unwrap().unsqueeze::<2>();
+        let x = tensor(
+            numbers(1, 20).iter().map(|of| 500.0 * of).collect(),
+            [5, 1, 2, 2],
+        );
+        let found = captured.gradients(&net, draws, &x).unwrap();
+        assert_eq!(found.is_some(), is_compiled, "{number}");
     }
 }

@@ -3,7 +3,7 @@
 //! A training step needs a draw and gradients as long as the parameters. Taken from the operating
 //! system each time, such memory arrives page by page and zeroed, which costs more than the
 //! arithmetic done in it. Buffers lent by a [`Scratch`] return to it when the tensor that holds them
-//! is dropped, wherever it has travelled; when the `Scratch` is gone, they are freed.
+//! is dropped, wherever it has travelled; when the `Scratch` is gone, they are freed. The last few of them are kept.
 
 use std::mem::{MaybeUninit, take};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -20,12 +20,15 @@ mod lending {
 
     use super::*;
 
+    /// The number of buffers that wait at most. A step uses a few, but batches may have ever new sizes.
+    pub(super) const MOST: usize = 32;
+
     impl Scratch {
         /// A buffer of this length with any finite contents.
         pub fn take(&self, len: usize) -> Vec<f32> {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
             match free.iter().position(|buffer| buffer.len() == len) {
-                Some(index) => free.swap_remove(index),
+                Some(index) => free.remove(index),
                 None => vec![0.0; len],
             }
         }
@@ -52,6 +55,9 @@ mod lending {
         fn drop(&mut self) {
             if let Some(home) = self.home.upgrade() {
                 let mut free = home.lock().unwrap_or_else(PoisonError::into_inner);
+                if free.len() == MOST {
+                    free.remove(0);
+                }
                 free.push(take(&mut self.values));
             }
         }
@@ -101,6 +107,19 @@ mod tests {
         let (again, another) = (scratch.take(5), scratch.take(5));
         assert_eq!(again.as_ptr(), place);
         assert_ne!(another.as_ptr(), place);
+    }
+
+    #[test]
+    fn of_buffers_of_ever_new_lengths_the_last_are_kept() {
+        let scratch = Scratch::default();
+        for len in 1..=2 * lending::MOST {
+            drop(scratch.lend(scratch.take(len)));
+        }
+        let lens: Vec<_> = scratch.free.lock().unwrap().iter().map(Vec::len).collect();
+        assert_eq!(
+            lens,
+            (lending::MOST + 1..=2 * lending::MOST).collect::<Vec<_>>()
+        );
     }
 
     #[test]

@@ -89,6 +89,11 @@ pub(super) fn number(scalar: ScalarIr) -> Option<Expr> {
     (is_rounded || f64::from(value) == exact).then_some(Expr::Constant(value))
 }
 
+/// The expression between two bounds.
+pub(super) fn clamped(x: Expr, min: Expr, max: Expr) -> Expr {
+    Expr::binary(Binary::Min, Expr::binary(Binary::Max, x, min), max)
+}
+
 /// The element type of an operation, as an index into the functions of an entry.
 pub(super) const FLOAT: usize = 0;
 pub(super) const INT: usize = 1;

@@ -7,7 +7,7 @@ use burn::backend::ops::{ActivationOps, ModuleOps, UnfoldOptions};
 use burn_bayes_program::{Binary, Expr, Unary};
 
 use super::forms::{
-    Entry, along, binary, convolution, number, scalar, scalars, spatial, three,
+    Entry, along, binary, clamped, convolution, number, scalar, scalars, spatial, three,
     transposed_convolution, unary, unknown, with_rule,
 };
 use super::{AxisRule, Compiled, Pool};
@@ -150,8 +150,17 @@ pub(super) fn activation(op: &A) -> Entry {
                 None => entry,
             }
         }
-        A::HardSigmoid(op) => scalars(op.alpha, op.beta, D::hard_sigmoid),
-        A::PRelu(_) => binary(D::prelu),
+        A::HardSigmoid(op) => {
+            let entry = scalars(op.alpha, op.beta, D::hard_sigmoid);
+            match (number(op.alpha), number(op.beta)) {
+                (Some(slope), Some(shift)) => {
+                    let line = Expr::Operand(0) * slope + shift;
+                    entry.map(clamped(line, Expr::Constant(0.0), Expr::Constant(1.0)))
+                }
+                _ => entry,
+            }
+        }
+        A::PRelu(_) => binary(D::prelu).map(leaky(Expr::Operand(1))),
         A::Softmax(op) => along(op.axis, D::softmax).compiles(Compiled::Softmax {
             is_log: false,
             is_negated: false,

@@ -6,8 +6,8 @@ use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn_bayes_program::{Binary, Expr, Unary};
 
 use super::forms::{
-    Entry, FLOAT, along, along_to, along_with_indices, binary, compare, compare_scalar, number,
-    scalar, scalars, supported_if, unary, whole, whole_sum, with_axes, with_rule,
+    Entry, FLOAT, along, along_to, along_with_indices, binary, clamped, compare, compare_scalar,
+    number, scalar, scalars, supported_if, unary, whole, whole_sum, with_axes, with_rule,
 };
 use super::{AxisRule, Compiled};
 
@@ -51,10 +51,7 @@ pub(super) fn numeric(op: &N, k: usize) -> Entry {
         N::Clamp(op) => {
             let entry = scalars(op.min, op.max, [D::float_clamp, D::int_clamp][k]);
             match (number(op.min), number(op.max)) {
-                (Some(min), Some(max)) => {
-                    let raised = Expr::binary(Binary::Max, Expr::Operand(0), min);
-                    entry.map(Expr::binary(Binary::Min, raised, max))
-                }
+                (Some(min), Some(max)) => entry.map(clamped(Expr::Operand(0), min, max)),
                 _ => entry,
             }
         }

@@ -4,6 +4,7 @@ use burn::backend::ir::BaseOperationIr as Base;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::tensor::IndexingUpdateOp;
 use burn::backend::{Dispatch as D, DispatchTensor};
+use burn::tensor::DType;
 
 use burn_bayes_program::{Binary, Expr};
 
@@ -100,13 +101,16 @@ pub(super) fn base(op: &Base, k: usize) -> Entry {
                 run(parts.collect(), op.axes.axis())
             })
         }
-        Base::Cast(_) => match k {
+        // Programs have numbers of `f32`, and integers that it has exactly.
+        Base::Cast(op) => match k {
             FLOAT => unary_to(D::float_cast)
                 .with_axis_rule(AxisRule::Cast)
-                .map(Expr::Operand(0)),
+                .map(Expr::Operand(0))
+                .compiled_if(op.out.dtype == DType::F32),
             INT => unary_to(D::int_cast)
                 .with_axis_rule(AxisRule::Cast)
-                .map(Expr::Operand(0)),
+                .map(Expr::Operand(0))
+                .compiled_if(matches!(op.out.dtype, DType::I64 | DType::I32)),
             _ => Entry::without_arithmetic(AxisRule::Cast),
         },
         Base::Equal(_) => compare(

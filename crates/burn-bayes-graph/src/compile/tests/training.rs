@@ -221,3 +221,44 @@ fn a_loss_that_reads_running_statistics_is_not_compiled() {
             .is_none()
     );
 }
+
+#[test]
+fn models_of_one_architecture_share_a_recording_and_not_their_ids() {
+    let nets = [net(), net()];
+    let layout = Layout::new(&nets[0], &ParamGroup::from_predicate("line.weight")).unwrap();
+    let captured = captured(&layout);
+    let weights = layout.flatten(&nets[0]).unwrap();
+    for net in &nets {
+        let found = captured.gradients(net, weights.clone().unsqueeze(), &batch(8));
+        let found = found.unwrap().expect("it can be compiled");
+        compared(net, &layout, &batch(8), weights.clone(), (&found, 0));
+        let bias = net.line.bias.as_ref().unwrap();
+        assert!(found.outside.get::<1>(bias.id).is_some());
+    }
+    // What is frozen later has no gradient, and what is trained again has one.
+    let net = nets[0].clone();
+    let frozen = Net {
+        image: net.image.clone().no_grad(),
+        ..net.clone()
+    };
+    for (net, is_trained) in [(&frozen, false), (&net, true)] {
+        let found = captured.gradients(net, weights.clone().unsqueeze(), &batch(8));
+        let outside = found.unwrap().expect("it can be compiled").outside;
+        let gradient = outside.get::<4>(net.image.weight.id);
+        assert_eq!(gradient.is_some(), is_trained);
+    }
+}
+
+#[test]
+fn draws_of_another_element_type_are_an_error() {
+    let net = net();
+    let layout = Layout::new(&net, &ParamGroup::all()).unwrap();
+    let captured = captured(&layout);
+    let draws = layout.flatten(&net).unwrap().unsqueeze::<2>();
+    let draws = draws.cast(burn::tensor::FloatDType::F64);
+    let error = captured.gradients(&net, draws, &batch(8)).unwrap_err();
+    assert!(
+        error.is_batch() && error.to_string().contains("F64"),
+        "{error}"
+    );
+}
