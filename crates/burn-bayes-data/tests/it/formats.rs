@@ -116,6 +116,12 @@ fn null_is_missing_and_words_are_what_the_options_say() {
     assert_eq!((b.category(0), b.category(1)), (None, Some("x")));
     let table = read(text).unwrap();
     assert!(table.columns()[0].is_missing(0) && table.columns()[0].is_missing(1));
+    let options = CsvOptions::default().with_further_missing(["-999"]);
+    let table = read_with(b"{\"x\": -999.0}\n{\"x\": 0.5}\n", options).unwrap();
+    assert_eq!(
+        (table.columns()[0].number(0), table.columns()[0].number(1)),
+        (None, Some(0.5))
+    );
 }
 
 #[test]
