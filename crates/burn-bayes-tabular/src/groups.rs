@@ -68,6 +68,18 @@ impl Groups {
         Ok(Self::with_missing(by, names(&limits), of_rows))
     }
 
+    /// The groups of computed numbers, such as widths: of those that differ by less than a millionth, the difference is
+    /// rounding.
+    ///
+    /// # Errors
+    /// If a number is NaN.
+    pub(crate) fn of_computed(by: &str, values: &[f64]) -> Result<Self> {
+        let rounded = values
+            .iter()
+            .map(|value| format!("{value:.6e}").parse().ok());
+        Self::of_numbers(by, &rounded.collect::<Vec<_>>())
+    }
+
     /// Adds the group of missing values if a row is in it.
     fn with_missing(by: &str, names: Vec<String>, of_rows: Vec<Option<usize>>) -> Self {
         let (missing, has_missing) = (names.len(), of_rows.contains(&None));
@@ -297,6 +309,17 @@ mod tests {
         let (names, found) = groups(&Column::numbers("dose", values.to_vec()));
         assert_eq!(names, ["0", "1 to 2", "3 to 4"]);
         assert_eq!(found, [0, 0, 0, 0, 1, 1, 2, 2]);
+    }
+
+    #[test]
+    fn computed_numbers_are_rounded_each_for_itself() {
+        let equal = [3.0, 3.0 + 1e-12, 3.0 - 1e-12];
+        let found = Groups::of_computed("width", &equal).unwrap();
+        assert_eq!((found.names.len(), found.of_rows), (1, vec![0; 3]));
+        let mut widths: Vec<f64> = (1..=100).map(|row| 1e-3 * f64::from(row)).collect();
+        widths.push(1e6);
+        let found = Groups::of_computed("width", &widths).unwrap();
+        assert_eq!(found.names.len(), 4);
     }
 
     #[test]
