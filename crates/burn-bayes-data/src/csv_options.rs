@@ -184,6 +184,11 @@ impl CsvOptions {
         only.is_none_or(|only| only.contains(column)) || self.keep.contains(column)
     }
 
+    /// Whether the text of a column's cells matters, besides the numbers that it may stand for.
+    pub fn needs_text(&self, column: &str) -> bool {
+        self.kinds.get(column) == Some(&ColumnKind::Category) || self.keep.contains(column)
+    }
+
     /// A cell as a number; the delimiter is that of the text, by default a comma.
     pub fn number(&self, cell: &str) -> Option<f64> {
         self.decimal.number(cell, self.delimiter.unwrap_or(b','))

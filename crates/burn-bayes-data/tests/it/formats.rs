@@ -125,6 +125,27 @@ fn null_is_missing_and_words_are_what_the_options_say() {
 }
 
 #[test]
+fn numbers_that_lose_digits_are_no_identifiers() {
+    let text = b"{\"id\": 123456789012345678901234, \"x\": 1e30}\n{\"id\": 18446744073709551615, \"x\": 2}\n";
+    let options = CsvOptions::default();
+    let table = read_with(text, options.clone()).unwrap();
+    assert_eq!(table.column("x").unwrap().number(0), Some(1e30));
+    for options in [
+        options.clone().with_kind("id", ColumnKind::Category),
+        options.clone().with_kept(["id"]),
+    ] {
+        let error = read_with(text, options.clone()).unwrap_err().to_string();
+        assert!(
+            error.starts_with("test, line 1, column `id`: found the number 1.2345678901234568e")
+                && error.ends_with("write the number as text, in quotes"),
+            "{error}"
+        );
+        let rest = text.split(|&byte| byte == b'\n').nth(1).unwrap();
+        read_with(rest, options).unwrap();
+    }
+}
+
+#[test]
 fn columns_are_the_keys_of_the_first_rows() {
     let table = read(b"{\"y\": 1}\n{\"x\": 2, \"\": 3}\n{}\n").unwrap();
     let names: Vec<_> = table.columns().iter().map(|column| column.name()).collect();
