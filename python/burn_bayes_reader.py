@@ -40,6 +40,7 @@ Rows = Union[str, Path, Iterable[Mapping[str, Any]], Mapping[str, Sequence[Any]]
 RUN_FORMAT, PREPARATION_FORMAT, POSTERIOR_FORMAT = 5, 6, "1"
 RESTORE = "restore the file that the fit wrote, or fit again"
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null")
+MOST_RATE = 100_000  # of counts with quantiles
 SEPARATORS = " \u00a0\u202f\u2009'\u2019"
 
 
@@ -337,18 +338,19 @@ def _gaussian_quantiles(means: Array, deviations: Array, shares: Array, level: f
 
 def _count_columns(rates: Array, dispersions: Array, members: int, levels: Sequence[float]) -> Dict[str, Array]:
     """Of mixtures of counts with variances λ + α λ²; a quantile is the least count k with P(Y ≤ k) ≥ the level."""
-    most = 100_000
-    if len(levels) and rates.size and rates.max() > most:
-        raise ReadError(f"quantiles of counts above {most} take too long here; use `burn-bayes predict`")
+    if len(levels) and rates.size and rates.max() > MOST_RATE:
+        raise ReadError(f"quantiles of counts above {MOST_RATE} take too long here; use `burn-bayes predict`")
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(dispersions > 0.0, -np.log1p(dispersions * rates) / dispersions, -rates)  # ln P(Y = count)
         steps = np.log(rates) - np.log1p(dispersions * rates)
     found, count, below = np.full((len(levels), rates.shape[1]), np.nan), 0, np.exp(terms).mean(axis=0)
     limits = np.minimum(np.reshape(levels, (-1, 1)), 1.0 - 1e-12)
-    while np.isnan(found).any() and count < 10 * most:
+    while np.isnan(found).any() and count < 10 * MOST_RATE:
         found[np.isnan(found) & (below >= limits)] = count
         terms = terms + steps + np.log1p(count * dispersions) - math.log(count + 1)
         count, below = count + 1, below + np.exp(terms).mean(axis=0)
+    if np.isnan(found).any():
+        raise ReadError(f"a quantile of counts above {10 * MOST_RATE} takes too long here; use `burn-bayes predict`")
     quantiles = {f"q{level}": values for level, values in zip(levels, found)}
     return {**_moments(rates, rates + dispersions * rates**2, members), **quantiles}
 
@@ -413,7 +415,7 @@ class Preparation:
     def _cell(self, column: Dict[str, Any], cell: Any, delimiter: str) -> Tuple[List[float], str]:
         """The inputs from a cell, and why no training row is near to it; empty if one is."""
         code, finding = column["code"], ""
-        is_missing = cell is None or cell != cell or cell in MISSING or cell in self.data["na_values"]
+        is_missing = self._is_missing(cell, code["kind"] in ("number", "exposure"), delimiter)
         if is_missing and "missing" in self.refuses:
             raise ValueError("the value is missing; leave the row out")
         if is_missing and column.get("is_complete"):
@@ -448,6 +450,17 @@ class Preparation:
         else:
             raise ValueError(f"the preparation `{code['kind']}` is unknown here; use `burn-bayes predict`")
         return found + [float(is_missing)] * column["says_missing"], finding
+
+    def _is_missing(self, cell: Any, is_number: bool, delimiter: str) -> bool:
+        """Whether a cell has no value; a number may be written in another way than in `--na-values`."""
+        if cell is None or type(cell).__name__ == "NAType" or cell != cell or cell in MISSING:  # NAType: pandas.NA
+            return True
+        words, decimal = self.data["na_values"], self.data["decimal"]
+        numbers = [_number(word, decimal, delimiter) for word in words if word[-1:].isdigit()] if is_number else []
+        if cell in words or not numbers:
+            return cell in words
+        value = _number(cell, decimal, delimiter) if isinstance(cell, str) else cell
+        return value is not None and value in numbers
 
     def _spellings(self, cell: Any) -> List[str]:
         """How a file may write a category, as the program tries them for the rows that it is given."""
@@ -494,8 +507,8 @@ class Preparation:
             raise ReadError(f"{path}: it is not text in UTF-8; save the table as CSV in UTF-8") from None
         wanted = {column["name"] for column in self.columns}
 
-        def split(delimiter: str) -> Iterator[List[str]]:
-            for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+        def split(delimiter: str, end: str = "") -> Iterator[List[str]]:
+            for row in csv.reader(io.StringIO(text + end, newline=""), delimiter=delimiter):
                 row = [cell for cell in row if cell] if delimiter == " " else row
                 if row:
                     yield row
@@ -512,7 +525,16 @@ class Preparation:
         # Without a given delimiter, that with which the file has the columns of the fit.
         candidates = [self.delimiter] if self.delimiter else sorted(set(",\t;| ") - {self.data["decimal"]})
         best = max(candidates, key=lambda delimiter: (wanted <= set(names(delimiter)), len(names(delimiter))))
-        columns, rows = names(best), list(split(best))[has_header(best) :]
+        columns = names(best)
+        twice = next((name for name in columns if columns.count(name) > 1), None)
+        if twice is not None:
+            raise ReadError(f"{path}, column `{twice}`: the same name twice; rename one of the columns")
+        # An open quote takes the row at the end into its cell.
+        *rows, last = split(best, "\nend")
+        rows = rows[has_header(best) :]
+        if last != ["end"]:
+            where = f"{path}, row {len(rows) + 1}"
+            raise ReadError(f"{where}: an opening quote without a closing one; close it, or write it twice in quotes")
         for number, row in enumerate(rows, 1):
             if len(row) != len(columns):
                 raise ReadError(f"{path}, row {number}: {len(row)} cells, not {len(columns)}; look for a missing quote")

@@ -33,7 +33,7 @@ impl ColumnsFormat {
     }
 }
 
-/// The first bytes of files that are no delimited text, without white space.
+/// The first bytes of files that are no delimited text; those of JSON without white space.
 const KNOWN: [(&[u8], Content); 4] = [
     (b"PAR1", Content::Columns(ColumnsFormat::Parquet)),
     (b"ARROW1", Content::Columns(ColumnsFormat::Arrow)),
@@ -46,10 +46,10 @@ pub(crate) const AS_CSV: &str =
 const AS_LINES: &str = "write one object per line, as `jq -c '.[]'` does, or save the table as CSV";
 const AS_ARROW: &str = "write it as an Arrow file (Feather, version 2), or save the table as CSV";
 
-/// The first bytes of files that are not read, without white space, what they are, and the cure.
+/// The first bytes of files that are not read, those of JSON without white space, what they are, and the cure.
 const OTHERS: [(&[u8], &str, &str); 6] = [
     (b"\xd0\xcf\x11\xe0", "a spreadsheet", AS_CSV),
-    (b"SQLiteformat3", "an SQLite database", AS_CSV),
+    (b"SQLite format 3", "an SQLite database", AS_CSV),
     (b"FEA1", "a Feather file of version 1", AS_ARROW),
     (b"\xff\xff\xff\xff", "an Arrow stream", AS_ARROW),
     (b"[{", "a JSON array", AS_LINES),
@@ -68,14 +68,26 @@ impl Content {
         let start = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start);
         let visible = start.iter().copied();
         let visible: Vec<u8> = visible.filter(|byte| !byte.is_ascii_whitespace()).collect();
-        let other = OTHERS.iter().find(|(first, ..)| visible.starts_with(first));
+        let begins = |first: &[u8]| match first.starts_with(b"{") || first.starts_with(b"[") {
+            true => visible.starts_with(first),
+            false => is_binary(start, first),
+        };
+        let other = OTHERS.iter().find(|(first, ..)| begins(first));
         if let Some((_, what, cure)) = other {
             let expected = "delimited text or a JSON object per line";
             return Err(DataError::data(Place::of(name), what, expected, cure));
         }
-        let known = KNOWN.iter().find(|(first, _)| visible.starts_with(first));
+        let known = KNOWN.iter().find(|(first, _)| begins(first));
         Ok(known.map_or(Self::Text, |(_, content)| *content))
     }
+}
+
+/// Whether a binary file begins with `magic`. A header of delimited text may begin with the same letters, but has no control
+/// character after them.
+fn is_binary(start: &[u8], magic: &[u8]) -> bool {
+    let is_control = |byte: &u8| byte.is_ascii_control() && !byte.is_ascii_whitespace();
+    let rest = start.strip_prefix(magic);
+    rest.is_some_and(|rest| !magic.is_ascii() || rest.first().is_some_and(is_control))
 }
 
 #[cfg(test)]
@@ -95,6 +107,11 @@ mod tests {
             (b"{}\n", Content::JsonLines),
             (b"PAR1\x15", Content::Columns(ColumnsFormat::Parquet)),
             (b"ARROW1\0\0", Content::Columns(ColumnsFormat::Arrow)),
+            (b"PAR1,x\n1,2\n", Content::Text),
+            (b"PAR 1\x15", Content::Text),
+            (b"ARROW10\n1\n", Content::Text),
+            (b"FEA1TURE,x\n", Content::Text),
+            (b"SQLite format 3,x", Content::Text),
         ] {
             assert_eq!(Content::of(start, "test").unwrap(), expected, "{start:?}");
         }

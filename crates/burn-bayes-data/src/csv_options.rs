@@ -62,7 +62,7 @@ pub struct CsvOptions {
     pub optional: BTreeSet<String>,
     /// Columns whose text is also kept unchanged, for [`Table::text`](crate::Table::text).
     pub keep: BTreeSet<String>,
-    /// Values that count as missing, without surrounding spaces.
+    /// Values that count as missing, without surrounding spaces; in columns of numbers, also other spellings of their numbers.
     pub missing: Vec<String>,
     /// Treatment of rows that cannot be read.
     pub bad_rows: BadRows,
@@ -184,8 +184,13 @@ impl CsvOptions {
         only.is_none_or(|only| only.contains(column)) || self.keep.contains(column)
     }
 
-    /// A cell as a number; the delimiter is that of the text.
-    pub(crate) fn number(&self, cell: &str) -> Option<f64> {
+    /// Whether the text of a column's cells matters, besides the numbers that it may stand for.
+    pub fn needs_text(&self, column: &str) -> bool {
+        self.kinds.get(column) == Some(&ColumnKind::Category) || self.keep.contains(column)
+    }
+
+    /// A cell as a number; the delimiter is that of the text, by default a comma.
+    pub fn number(&self, cell: &str) -> Option<f64> {
         self.decimal.number(cell, self.delimiter.unwrap_or(b','))
     }
 
@@ -194,8 +199,16 @@ impl CsvOptions {
         self.number(cell).is_some() || self.decimal.is_number_with_other(cell)
     }
 
-    /// Whether `cell` is a missing value.
-    pub(crate) fn is_missing(&self, cell: &str) -> bool {
+    /// Whether `cell` is a missing value, as text.
+    pub fn is_missing(&self, cell: &str) -> bool {
         self.missing.iter().any(|word| word == cell)
+    }
+
+    /// Whether a cell of numbers with this value is missing, such as −999.0 if `-999` is.
+    pub fn is_missing_number(&self, value: f64) -> bool {
+        // Words without a digit at their end are not parsed for every cell.
+        let is_number = |word: &&String| word.ends_with(|last: char| last.is_ascii_digit());
+        let mut numbers = self.missing.iter().filter(is_number);
+        numbers.any(|word| self.number(word) == Some(value))
     }
 }

@@ -69,10 +69,14 @@ pub(crate) fn far_cells(table: &Table, column: &Column) -> Vec<Suspicion> {
         let labels: Vec<String> = codes.iter().map(|code| number_label(code.value)).collect();
         let rows = |code: &&Equal| format!("{} in {} rows", short(code.value), code.rows.len());
         let cure = format!(
-            "correct the cells, or, if it stands for a missing value, list it as the file has it (`--na-values {}`)",
+            "correct the cells, or, if it stands for a missing value, list it (`--na-values {}`)",
             labels.join(",")
         );
-        Suspicion::new(place(first), finding(codes.iter().map(rows).collect()), cure)
+        Suspicion::new(
+            place(first),
+            finding(codes.iter().map(rows).collect()),
+            cure,
+        )
     });
     let of_wrong = wrong.split_first().map(|(first, others)| {
         let mut found = vec![short(first.value)];

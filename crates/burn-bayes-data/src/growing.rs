@@ -106,18 +106,24 @@ impl GrowingValues {
             self.push_missing();
             return Ok(());
         }
+        let is_missing = |value: f64| options.is_missing_number(value);
         match self {
-            Self::Open(missing) => {
-                *self = Self::after(*missing, options.number(cell).is_some());
-                self.push(cell, options, place)?;
-            }
+            Self::Open(missing) => match options.number(cell) {
+                Some(value) if is_missing(value) => *missing += 1,
+                number => {
+                    *self = Self::after(*missing, number.is_some());
+                    self.push(cell, options, place)?;
+                }
+            },
             Self::Categories(cells) => cells.push(Some(cell)),
-            Self::Numbers(cells) => {
-                let value = options.number(cell);
-                let value = value.filter(|value| value.is_finite());
-                cells.push(value.unwrap_or(f64::NAN));
-                value.ok_or_else(|| not_a_number(cell, options.decimal, place()))?;
-            }
+            Self::Numbers(cells) => match options.number(cell).filter(|value| value.is_finite()) {
+                Some(value) if is_missing(value) => cells.push(f64::NAN),
+                Some(value) => cells.push(value),
+                None => {
+                    cells.push(f64::NAN);
+                    return Err(not_a_number(cell, options.decimal, place()));
+                }
+            },
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::io::{BufRead, Read};
 
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::content::BYTE_ORDER_MARK;
 use crate::csv_options::CsvOptions;
@@ -112,6 +112,14 @@ impl<'a> JsonLines<'a> {
             };
             if values[column].replace(value).is_some() {
                 return Err(twice(key, place()));
+            }
+        }
+        for (value, name) in values.iter().zip(&self.names) {
+            if let Some(Value::Number(number)) = value
+                && has_lost_digits(number)
+                && self.options.needs_text(name.trim())
+            {
+                return Err(too_long(number, place().column(name)));
             }
         }
         for value in values {
@@ -254,6 +262,24 @@ fn late_key(key: &str, place: Place) -> DataError {
         &format!(
             "add `{key}` to the first object, as null if it has no value there, or correct the key"
         ),
+    )
+}
+
+/// Whether a number may be a whole one with more digits than a number of JSON keeps here: it fits into no 64 bits.
+fn has_lost_digits(number: &Number) -> bool {
+    number.is_f64()
+        && number
+            .as_f64()
+            .is_some_and(|value| value.abs() >= 2f64.powi(63))
+}
+
+/// The error of such a number where each digit matters.
+fn too_long(number: &Number, place: Place) -> DataError {
+    DataError::data(
+        place,
+        format_args!("the number {number}, which may have lost digits"),
+        "whole numbers of 64 bits in a column of categories, or one that is kept",
+        "write the number as text, in quotes",
     )
 }
 

@@ -6,6 +6,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use crate::Bounded;
+
 /// Row indices by ascending score. The scores must not contain NaN.
 pub(crate) fn ascending(scores: &[f64]) -> Vec<usize> {
     // Integers are sorted faster than indices by what they point to. The index in the low bits keeps ties in their order.
@@ -37,6 +39,13 @@ pub(crate) fn tie_groups<'o>(
 /// The order of numbers that are not NaN.
 pub(crate) fn compare(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or(Ordering::Equal)
+}
+
+/// A power of two near the largest magnitude. A division by it is exact, and leaves no number whose square overflows.
+pub(crate) fn magnitude<'v>(values: impl IntoIterator<Item = &'v f64>) -> f64 {
+    let values = values.into_iter();
+    let largest = values.fold(0.0, |largest: f64, value| largest.at_least(value.abs()));
+    2f64.powi((largest.log2().floor() as i32).clamp(-1000, 1023))
 }
 
 /// ⌈fraction · rows⌉, between 1 and `rows`. A product within rounding of an integer is that integer:

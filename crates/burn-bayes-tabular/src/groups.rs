@@ -11,11 +11,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use burn_bayes::eval::equal_mass_groups;
-use burn_bayes_data::{Column, ColumnKind};
+use burn_bayes_data::{Column, ColumnKind, CsvOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::text::tick;
+use crate::text::{exact, tick};
 
 /// Number of groups of many different values.
 pub(crate) const QUARTILES: usize = 4;
@@ -66,6 +66,18 @@ impl Groups {
         let limits = limits(&values)?;
         let of_rows = cells.iter().map(|cell| place(&limits, (*cell)?)).collect();
         Ok(Self::with_missing(by, names(&limits), of_rows))
+    }
+
+    /// The groups of computed numbers, such as widths: of those that differ by less than a millionth, the difference is
+    /// rounding.
+    ///
+    /// # Errors
+    /// If a number is NaN.
+    pub(crate) fn of_computed(by: &str, values: &[f64]) -> Result<Self> {
+        let rounded = values
+            .iter()
+            .map(|value| format!("{value:.6e}").parse().ok());
+        Self::of_numbers(by, &rounded.collect::<Vec<_>>())
     }
 
     /// Adds the group of missing values if a row is in it.
@@ -140,16 +152,25 @@ pub(crate) enum GroupRule {
 }
 
 impl GroupRule {
-    /// The rule for a column with these cells in the training rows. Only numbers are divided into quartiles, unless
-    /// `is_category`.
-    pub(crate) fn of(cells: &[&str], is_category: bool, missing: &[String]) -> Result<Self> {
-        let present = cells.iter().filter(|cell| !is_missing(cell, missing));
-        let numbers: Option<Vec<f64>> = present.map(|cell| number(cell)).collect();
-        let numbers = numbers.filter(|numbers| !numbers.is_empty() && !is_category);
+    /// The rule for a column with these cells in the training rows, which are read with these options. Only numbers are
+    /// divided into quartiles, unless `is_category`.
+    pub(crate) fn of(cells: &[&str], is_category: bool, options: &CsvOptions) -> Result<Self> {
+        let present = cells.iter().filter(|cell| !is_missing(cell, options));
+        let numbers: Option<Vec<f64>> = present.map(|cell| number(cell, options)).collect();
+        let mut numbers = numbers.unwrap_or_default();
+        numbers.retain(|&value| !options.is_missing_number(value));
+        let numbers = Some(numbers).filter(|numbers| !numbers.is_empty() && !is_category);
         Ok(match numbers {
             Some(values) => Self::Numbers(limits(&values)?),
             None => Self::Categories,
         })
+    }
+
+    /// Whether a cell has no value.
+    fn is_missing(&self, cell: &str, options: &CsvOptions) -> bool {
+        let is_number = matches!(self, Self::Numbers(_));
+        let value = number(cell, options).filter(|_| is_number);
+        is_missing(cell, options) || value.is_some_and(|value| options.is_missing_number(value))
     }
 }
 
@@ -161,21 +182,20 @@ pub(crate) struct CellGroups {
     /// The name of each group, in order; `None` for missing cells.
     pub(crate) names: Vec<Option<String>>,
     rule: GroupRule,
-    /// The cells that count as missing.
-    missing: Vec<String>,
 }
 
 impl CellGroups {
-    /// The groups by a rule, and the group of each of the cells, which are those of the held-out rows; `None` for a cell
-    /// in no group.
+    /// The groups by a rule, and the group of each of the cells, which are those of the held-out rows and are read with
+    /// these options; `None` for a cell in no group.
     pub(crate) fn of(
         by: &str,
         rule: &GroupRule,
-        missing: &[String],
+        options: &CsvOptions,
         cells: &[&str],
     ) -> (Self, Vec<Option<usize>>) {
-        let (absent, present): (Vec<&str>, Vec<&str>) =
-            cells.iter().partition(|cell| is_missing(cell, missing));
+        let (absent, present): (Vec<&str>, Vec<&str>) = cells
+            .iter()
+            .partition(|cell| rule.is_missing(cell, options));
         let names = match rule {
             GroupRule::Categories => {
                 let names: BTreeSet<&str> = present.into_iter().collect();
@@ -188,20 +208,20 @@ impl CellGroups {
             by: by.into(),
             names: names.into_iter().map(Some).chain(of_missing).collect(),
             rule: rule.clone(),
-            missing: missing.to_vec(),
         };
-        let of_cells = cells.iter().map(|cell| groups.group(cell)).collect();
+        let of_cells = cells.iter().map(|cell| groups.group(cell, options));
+        let of_cells = of_cells.collect();
         (groups, of_cells)
     }
 
-    /// The group of a cell; `None` for a category that no held-out cell had, a text among numbers, or if only this cell
-    /// is missing.
-    pub(crate) fn group(&self, cell: &str) -> Option<usize> {
+    /// The group of a cell that is read with these options; `None` for a category that no held-out cell had, a text among
+    /// numbers, or if only this cell is missing.
+    pub(crate) fn group(&self, cell: &str, options: &CsvOptions) -> Option<usize> {
         let is = |known: Option<&str>| self.names.iter().position(|name| name.as_deref() == known);
         match &self.rule {
-            _ if is_missing(cell, &self.missing) => is(None),
+            rule if rule.is_missing(cell, options) => is(None),
             GroupRule::Categories => is(Some(cell)),
-            GroupRule::Numbers(limits) => place(limits, number(cell)?),
+            GroupRule::Numbers(limits) => place(limits, number(cell, options)?),
         }
     }
 }
@@ -229,9 +249,10 @@ fn limits(values: &[f64]) -> Result<Vec<(f64, f64)>> {
 
 /// The names of groups with these limits.
 fn names(limits: &[(f64, f64)]) -> Vec<String> {
-    let name = |&(least, most): &(f64, f64)| match least == most {
-        true => tick(least),
-        false => format!("{} to {}", tick(least), tick(most)),
+    let name = |&(least, most): &(f64, f64)| match [least, most].map(tick) {
+        _ if least == most => exact(least),
+        [start, end] if start == end => format!("{} to {}", exact(least), exact(most)),
+        [start, end] => format!("{start} to {end}"),
     };
     limits.iter().map(name).collect()
 }
@@ -242,19 +263,19 @@ fn place(limits: &[(f64, f64)], value: f64) -> Option<usize> {
     Some(but_last.partition_point(|(_, most)| *most < value))
 }
 
-fn is_missing(cell: &str, missing: &[String]) -> bool {
-    cell.is_empty() || missing.iter().any(|word| word == cell)
+fn is_missing(cell: &str, options: &CsvOptions) -> bool {
+    cell.is_empty() || options.is_missing(cell)
 }
 
-/// A finite number, with a decimal point or comma.
-fn number(cell: &str) -> Option<f64> {
-    let value: f64 = cell.replace(',', ".").parse().ok()?;
-    value.is_finite().then_some(value)
+/// A finite number.
+fn number(cell: &str, options: &CsvOptions) -> Option<f64> {
+    options.number(cell).filter(|value| value.is_finite())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use burn_bayes_data::DecimalMark;
 
     fn shown_names(names: &[Option<String>]) -> Vec<String> {
         names
@@ -291,6 +312,17 @@ mod tests {
     }
 
     #[test]
+    fn computed_numbers_are_rounded_each_for_itself() {
+        let equal = [3.0, 3.0 + 1e-12, 3.0 - 1e-12];
+        let found = Groups::of_computed("width", &equal).unwrap();
+        assert_eq!((found.names.len(), found.of_rows), (1, vec![0; 3]));
+        let mut widths: Vec<f64> = (1..=100).map(|row| 1e-3 * f64::from(row)).collect();
+        widths.push(1e6);
+        let found = Groups::of_computed("width", &widths).unwrap();
+        assert_eq!(found.names.len(), 4);
+    }
+
+    #[test]
     fn categories_are_groups_in_alphabetical_order() {
         let cells = [Some("b"), None, Some("a"), Some("b")];
         let (names, found) = groups(&Column::categories("ward", cells));
@@ -316,13 +348,11 @@ mod tests {
         assert_eq!(groups.of_rows, [1, 1, 0, 0, 0, 2, 2, 4, 5, 5, 5, 3]);
     }
 
-    const NONE: [String; 0] = [];
-
     /// The groups of the same cells in the training and the held-out rows.
     fn of(cells: &[&str], is_category: bool) -> (CellGroups, Vec<usize>) {
-        let missing = ["NA".to_string()];
-        let rule = GroupRule::of(cells, is_category, &missing).unwrap();
-        let (groups, found) = CellGroups::of("c", &rule, &missing, cells);
+        let options = CsvOptions::default();
+        let rule = GroupRule::of(cells, is_category, &options).unwrap();
+        let (groups, found) = CellGroups::of("c", &rule, &options, cells);
         (groups, found.into_iter().flatten().collect())
     }
 
@@ -331,29 +361,36 @@ mod tests {
         let (groups, found) = of(&["b", "a", "", "b", "NA"], false);
         assert_eq!(shown_names(&groups.names), ["a", "b", "(missing)"]);
         assert_eq!(found, [1, 0, 2, 1, 2]);
+        let group = |cell: &str| groups.group(cell, &CsvOptions::default());
         assert_eq!(
-            (groups.group("a"), groups.group("c"), groups.group("")),
+            (group("a"), group("c"), group("")),
             (Some(0), None, Some(2))
         );
-        assert_eq!(of(&["a"], false).0.group(""), None);
+        let (groups, _) = of(&["a"], false);
+        assert_eq!(groups.group("", &CsvOptions::default()), None);
     }
 
     #[test]
     fn numbers_join_the_quartiles_of_the_training_rows() {
-        let cells = ["1", "2", "3,5", "4", "5", "6", "7", "8", "NA"];
+        let options = CsvOptions::default();
+        let cells = ["1", "2", "3.5", "4", "5", "6", "7", "8", "NA"];
         let (groups, found) = of(&cells, false);
         let names = ["1 to 2", "3.5 to 4", "5 to 6", "7 to 8", "(missing)"];
         assert_eq!(shown_names(&groups.names), names);
         assert_eq!(found, [0, 0, 1, 1, 2, 2, 3, 3, 4]);
-        let new = ["-9", "2.1", "4", "6.5", "99", "x"].map(|cell| groups.group(cell));
+        let new = ["-9", "2.1", "4", "6.5", "99", "x"].map(|cell| groups.group(cell, &options));
         assert_eq!(new, [Some(0), Some(1), Some(1), Some(3), Some(3), None]);
         let (groups, _) = of(&["0", "1", "0"], false);
-        assert_eq!((groups.names.len(), groups.group("1")), (2, Some(1)));
+        assert_eq!(
+            (groups.names.len(), groups.group("1", &options)),
+            (2, Some(1))
+        );
         // The held-out rows decide nothing.
-        let rule = GroupRule::of(&cells, false, &NONE).unwrap();
+        let none = CsvOptions::default().with_missing([""]);
+        let rule = GroupRule::of(&cells, false, &none).unwrap();
         assert_eq!(rule, GroupRule::Categories, "NA is a word here");
-        let rule = GroupRule::of(&cells[..8], false, &NONE).unwrap();
-        let (groups, found) = CellGroups::of("c", &rule, &NONE, &["9", "8", "x"]);
+        let rule = GroupRule::of(&cells[..8], false, &none).unwrap();
+        let (groups, found) = CellGroups::of("c", &rule, &none, &["9", "8", "x"]);
         assert_eq!(groups.names.len(), 4);
         assert_eq!(found, [Some(3), Some(3), None]);
     }
@@ -364,7 +401,41 @@ mod tests {
         let wards: Vec<&str> = wards.iter().map(String::as_str).collect();
         assert_eq!(of(&wards, true).0.names.len(), 30);
         assert_eq!(of(&wards, false).0.names.len(), 4);
-        assert_eq!(of(&wards, true).0.group("31"), None);
+        let (groups, _) = of(&wards, true);
+        assert_eq!(groups.group("31", &CsvOptions::default()), None);
+    }
+
+    #[test]
+    fn numbers_of_groups_are_read_as_those_of_features() {
+        let options = CsvOptions::default().with_further_missing(["-999"]);
+        let cells = ["1,200", "$3", "-999.0", "3"];
+        let rule = GroupRule::of(&cells, false, &options).unwrap();
+        assert_eq!(rule, GroupRule::Numbers(vec![(3.0, 3.0), (1200.0, 1200.0)]));
+        let (groups, found) = CellGroups::of("c", &rule, &options, &cells);
+        assert_eq!(shown_names(&groups.names), ["3", "1200", "(missing)"]);
+        assert_eq!(found, [1, 0, 2, 0].map(Some));
+        // A new file may have another decimal separator.
+        let comma = CsvOptions {
+            decimal: DecimalMark::Comma,
+            ..options
+        };
+        assert_eq!(groups.group("1200,0", &comma), Some(1));
+        assert_eq!(groups.group("2,5", &comma), Some(0));
+    }
+
+    #[test]
+    fn groups_of_different_numbers_have_different_names() {
+        let (found, _) = groups(&Column::numbers("code", vec![1e6, 1_000_001.0, 1.5e-7]));
+        assert_eq!(found, ["1.5e−7", "1000000", "1000001"]);
+        let years: Vec<f64> = (0..8).map(|year| 1.7e9 + f64::from(year)).collect();
+        let (found, _) = groups(&Column::numbers("time", years));
+        let first = "1700000000 to 1700000001";
+        assert_eq!((found.len(), &*found[0]), (4, first));
+        let (found, _) = groups(&Column::numbers(
+            "income",
+            (4..12).map(|k| 5e5 * f64::from(k)).collect(),
+        ));
+        assert_eq!(found[0], "2e6 to 2.5e6");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Formatting of numbers and names.
 
+use burn_bayes::eval::Bounded;
+
 /// At most four decimals and five digits in total; scientific notation for very small and large values.
 pub fn number(value: f64) -> String {
     number_like(value, value)
@@ -33,9 +35,18 @@ pub(crate) fn unbroken(text: &str) -> String {
     text.replace(" %", "\u{a0}%")
 }
 
-/// A fraction as a percentage with one decimal.
+/// A fraction as a percentage with one decimal, as [`percentage`].
 pub(crate) fn rounded_percent(share: f64) -> String {
-    percent((1000.0 * share).round() / 1000.0)
+    unbroken(&format!("{} %", tick(percentage(share))))
+}
+
+/// A fraction in per cent, rounded to one decimal: 0 and 100 only if it is 0 or 1.
+pub(crate) fn percentage(share: f64) -> f64 {
+    let rounded = (1000.0 * share).round() / 10.0;
+    match share > 0.0 && share < 1.0 {
+        true => rounded.at_least(0.1).at_most(99.9),
+        false => rounded,
+    }
 }
 
 /// A [`number`], or a dash for `None`.
@@ -64,18 +75,28 @@ pub(crate) fn whole(value: f64) -> String {
     }
 }
 
-/// A short tick label.
+/// A short tick label, with at most four decimals; four digits in scientific notation.
 pub(crate) fn tick(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-3..1e6).contains(&size) {
-        return minus(format!("{value:.0e}"));
+        let text = format!("{value:.3e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        return minus(format!("{}e{exponent}", trimmed(mantissa)));
     }
     let digits = format!("{value:.4}");
-    let short = digits.trim_end_matches('0').trim_end_matches('.');
+    let short = trimmed(&digits);
     minus(if short == "-0" {
         "0".into()
     } else {
         short.into()
+    })
+}
+
+/// A number with all of its digits.
+pub(crate) fn exact(value: f64) -> String {
+    minus(match value == 0.0 || (1e-6..1e16).contains(&value.abs()) {
+        true => format!("{}", value + 0.0),
+        false => format!("{value:e}"),
     })
 }
 
@@ -102,6 +123,11 @@ pub(crate) fn shortened(text: &str, length: usize) -> String {
     let head = characters[..start].iter();
     let tail = characters[characters.len() - end..].iter();
     head.chain(['…'].iter()).chain(tail).collect()
+}
+
+/// Decimals without the zeros at their end.
+fn trimmed(decimals: &str) -> &str {
+    decimals.trim_end_matches('0').trim_end_matches('.')
 }
 
 fn minus(text: String) -> String {
@@ -140,10 +166,31 @@ mod tests {
             (20.0, "20"),
             (-2.5, "−2.5"),
             (2e7, "2e7"),
+            (1.5e6, "1.5e6"),
+            (1.25e-5, "1.25e−5"),
+            (-9.9996e11, "−1e12"),
         ] {
             assert_eq!(tick(value), text);
         }
+        for (value, text) in [
+            (-0.0, "0"),
+            (1_234_567.0, "1234567"),
+            (-0.123_45, "−0.12345"),
+            (1e300, "1e300"),
+            (-2.5e-7, "−2.5e−7"),
+        ] {
+            assert_eq!(exact(value), text);
+        }
         assert_eq!(percent(0.285), "28.5\u{a0}%");
+        for (share, text) in [
+            (0.0, "0"),
+            (1e-4, "0.1"),
+            (0.2857, "28.6"),
+            (0.9996, "99.9"),
+            (1.0, "100"),
+        ] {
+            assert_eq!(rounded_percent(share), format!("{text}\u{a0}%"));
+        }
     }
 
     #[test]

@@ -110,8 +110,13 @@ fn kinds_and_missing_words_can_be_given() {
         options.missing.len(),
         CsvOptions::default().missing.len() + 1
     );
-    let table = read_with("x\n-9\nn/a\n3\n", options);
+    let table = read_with("x\n-9\nn/a\n3\n", options.clone());
     assert_eq!(numbers(&table, "x"), [None, None, Some(3.0)]);
+    // A number may have another spelling, a category may not.
+    let text = "x,code\n-9.0,-9.0\n3,a\n-9e0,-9\n";
+    let table = read_with(text, options.with_kind("code", ColumnKind::Category));
+    assert_eq!(numbers(&table, "x"), [None, Some(3.0), None]);
+    assert_eq!(categories(&table, "code"), [Some("-9.0"), Some("a"), None]);
 }
 
 #[test]

@@ -116,6 +116,33 @@ fn null_is_missing_and_words_are_what_the_options_say() {
     assert_eq!((b.category(0), b.category(1)), (None, Some("x")));
     let table = read(text).unwrap();
     assert!(table.columns()[0].is_missing(0) && table.columns()[0].is_missing(1));
+    let options = CsvOptions::default().with_further_missing(["-999"]);
+    let table = read_with(b"{\"x\": -999.0}\n{\"x\": 0.5}\n", options).unwrap();
+    assert_eq!(
+        (table.columns()[0].number(0), table.columns()[0].number(1)),
+        (None, Some(0.5))
+    );
+}
+
+#[test]
+fn numbers_that_lose_digits_are_no_identifiers() {
+    let text = b"{\"id\": 123456789012345678901234, \"x\": 1e30}\n{\"id\": 18446744073709551615, \"x\": 2}\n";
+    let options = CsvOptions::default();
+    let table = read_with(text, options.clone()).unwrap();
+    assert_eq!(table.column("x").unwrap().number(0), Some(1e30));
+    for options in [
+        options.clone().with_kind("id", ColumnKind::Category),
+        options.clone().with_kept(["id"]),
+    ] {
+        let error = read_with(text, options.clone()).unwrap_err().to_string();
+        assert!(
+            error.starts_with("test, line 1, column `id`: found the number 1.2345678901234568e")
+                && error.ends_with("write the number as text, in quotes"),
+            "{error}"
+        );
+        let rest = text.split(|&byte| byte == b'\n').nth(1).unwrap();
+        read_with(rest, options).unwrap();
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ use rand::RngExt;
 use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
-use crate::order::{compare, mean};
+use crate::order::{compare, magnitude, mean};
 use crate::random::resampling_generator;
 use crate::special::normal;
 
@@ -323,7 +323,10 @@ impl<'a> Bootstrap<'a> {
     /// Zero if no row has an influence.
     fn acceleration(&self) -> Result<f64, EvalError> {
         let (mut squares, mut cubes) = (0.0, 0.0);
-        for d in self.influences()? {
+        let influences = self.influences()?;
+        // The ratio does not depend on the unit.
+        let unit = magnitude(&influences);
+        for d in influences.iter().map(|influence| influence / unit) {
             squares += d * d;
             cubes += d * d * d;
         }
@@ -640,6 +643,24 @@ mod tests {
             (found - expected).abs() < 120.0 * 120.0 * f64::EPSILON,
             "{found} {expected}"
         );
+    }
+
+    #[test]
+    fn the_interval_has_the_unit_of_the_score() {
+        let losses: Vec<f64> = uniforms(60, 9).iter().map(|u| u.exp()).collect();
+        let interval = |unit: f64| {
+            let losses: Vec<f64> = losses.iter().map(|loss| unit * loss).collect();
+            let bootstrap = Bootstrap::of_mean(&losses, 999, 4).unwrap();
+            bootstrap.bca_interval(0.9).unwrap()
+        };
+        let expected = interval(1.0);
+        for unit in [2f64.powi(600), 2f64.powi(-600)] {
+            let found = interval(unit);
+            for (found, expected) in [(found.lower, expected.lower), (found.upper, expected.upper)]
+            {
+                assert!((found / unit / expected - 1.0).abs() < 1e-12, "{found}");
+            }
+        }
     }
 
     #[test]

@@ -75,7 +75,19 @@ fn loss(components: &[Component], target: f64) -> f64 {
 }
 
 /// The same of log-normal distributions.
+///
+/// The means E_s cancel in the difference of E|Y − y| and ½ E|Y − Y′|. For wide distributions they exceed it by far, and are left
+/// out: 2Φ(u) − 1 is 2Φ(u) in the first, and −2Φ(−u) in the second.
 fn log_normal_loss(components: &[Component], target: f64) -> f64 {
+    let is_wide = components.iter().any(|c| c.deviation > 1.0);
+    let of_target = |u: f64| match is_wide {
+        true => 2.0 * normal::cumulative(u),
+        false => normal::central(u),
+    };
+    let of_pair = |u: f64| match is_wide {
+        true => -2.0 * normal::cumulative(-u),
+        false => normal::central(u),
+    };
     let means = components.iter().map(|c| c.mean_of_exponential());
     let means: Vec<f64> = means.collect();
     let distance = |(c, mean): (&Component, &f64)| {
@@ -83,21 +95,21 @@ fn log_normal_loss(components: &[Component], target: f64) -> f64 {
             * match target > 0.0 {
                 true => {
                     let z = c.standardised(target.ln());
-                    target * normal::central(z) - mean * normal::central(z - c.deviation)
+                    target * normal::central(z) - mean * of_target(z - c.deviation)
                 }
-                false => mean - target,
+                false => -mean * of_target(f64::NEG_INFINITY) - target,
             }
     };
     let distance: f64 = components.iter().zip(&means).map(distance).sum();
     let mut half = 0.0;
     for (index, first) in components.iter().enumerate() {
-        let itself = normal::central(std::f64::consts::FRAC_1_SQRT_2 * first.deviation);
+        let itself = of_pair(std::f64::consts::FRAC_1_SQRT_2 * first.deviation);
         half += first.weight * first.weight * means[index] * itself;
         for (second, other) in components[..index].iter().zip(&means) {
             let deviation = first.deviation.hypot(second.deviation);
             let part = |mean: f64, from: &Component, to: &Component| {
                 let offset = from.mean - to.mean + from.deviation * from.deviation;
-                mean * normal::central(offset / deviation)
+                mean * of_pair(offset / deviation)
             };
             let both = part(means[index], first, second) + part(*other, second, first);
             half += first.weight * second.weight * both;
@@ -265,6 +277,34 @@ mod tests {
                 (score - expected).abs() < 1e-7,
                 "{target}: {score} {expected}"
             );
+        }
+    }
+
+    #[test]
+    fn wide_log_normal_distributions_have_the_score_of_their_formula() {
+        // One log-normal distribution: y (2Φ(z) − 1) + 2E (Φ(−σ/√2) − Φ(z − σ)), and for three equal ones the same.
+        for deviation in [0.5, 1.5, 6.0, 12.0, 16.0] {
+            let component = Component {
+                mean: 0.5,
+                deviation,
+                weight: 1.0,
+            };
+            let z = -0.5 / deviation;
+            let upper = normal::cumulative(-deviation / 2f64.sqrt());
+            let difference = upper - normal::cumulative(z - deviation);
+            let mean = (0.5 + 0.5 * deviation * deviation).exp();
+            let expected = normal::central(z) + 2.0 * mean * difference;
+            for count in [1, 3] {
+                let found = log_normal_loss(&vec![component; count], 1.0);
+                assert!(
+                    found > 0.0 && (found / expected - 1.0).abs() < 1e-11,
+                    "{deviation} {count}: {found} {expected}"
+                );
+            }
+            // Without a target above 0, it is the mean of the smaller of two draws, less the target.
+            let found = log_normal_loss(&[component], -2.0);
+            let expected = 2.0 * mean * upper + 2.0;
+            assert!((found / expected - 1.0).abs() < 1e-11, "{deviation}");
         }
     }
 

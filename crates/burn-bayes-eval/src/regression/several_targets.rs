@@ -17,6 +17,7 @@
 use crate::Bounded;
 use crate::check;
 use crate::error::{EvalError, Place};
+use crate::order::magnitude;
 
 /// Draws of several targets per row, with the true values.
 ///
@@ -80,12 +81,14 @@ impl<'a> JointDraws<'a> {
     pub fn energy_scores(&self) -> Vec<f64> {
         self.map(|draws, target| {
             let count = draws.len() as f64;
+            let unit = magnitude(draws.iter().copied().flatten().chain(target));
+            let distance = |a: &[f64], b: &[f64]| distance(a, b, unit);
             let near: f64 = draws.iter().map(|draw| distance(draw, target)).sum();
             let pairs = draws.iter().enumerate();
             let apart: f64 = pairs
                 .map(|(s, a)| draws[..s].iter().map(|b| distance(a, b)).sum::<f64>())
                 .sum();
-            (near / count - apart / (count * count)).at_least(0.0)
+            unit * (near / count - apart / (count * count)).at_least(0.0)
         })
     }
 
@@ -123,12 +126,10 @@ impl<'a> JointDraws<'a> {
     }
 }
 
-fn distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter()
-        .zip(b)
-        .map(|(a, b)| (a - b) * (a - b))
-        .sum::<f64>()
-        .sqrt()
+/// The distance in this unit, in which no square overflows.
+fn distance(a: &[f64], b: &[f64], unit: f64) -> f64 {
+    let differences = a.iter().zip(b).map(|(a, b)| a / unit - b / unit);
+    differences.map(|d| d * d).sum::<f64>().sqrt()
 }
 
 #[cfg(test)]
@@ -142,6 +143,16 @@ mod tests {
         let column = JointDraws::new(&[3.0, 4.0], &[1.0, 2.0], 1, 2, 1).unwrap();
         assert_eq!(column.energy_scores(), [2.0, 2.0]);
         assert_eq!(column.variogram_scores(0.5).unwrap(), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn squares_of_large_and_small_numbers_do_no_harm() {
+        for unit in [1e-200, 1.0, 1e200, 1e307] {
+            let draws = [0.0, 0.0, 3.0 * unit, 4.0 * unit];
+            let draws = JointDraws::new(&draws, &[0.0, 0.0], 2, 1, 2).unwrap();
+            let score = draws.energy_scores()[0];
+            assert!((score / unit - 1.25).abs() < 1e-14, "{unit}: {score}");
+        }
     }
 
     #[test]

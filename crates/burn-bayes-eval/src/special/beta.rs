@@ -8,31 +8,46 @@
 //!
 //! The fraction converges within a few times √max(a, b) terms for x < (a + 1)/(a + b + 2); beyond
 //! that I_x(a, b) = 1 − I_{1−x}(b, a). The logarithm of the factor in front has cancellation, so
-//! the relative error is about ε·(a + b)·ln(a + b).
+//! the relative error is about ε·(a + b)·ln(a + b); if 1 − x is small and known exactly, ε·b·ln(a + b).
 //!
 //! Reference: NIST Digital Library of Mathematical Functions, 8.17.4 and 8.17.22; evaluated forwards
 //! by Lentz's method.
 
+use super::gamma;
 use crate::Bounded;
 
 /// I_x(a, b) for a, b > 0 and x in [0, 1].
 pub(crate) fn regularised(a: f64, b: f64, x: f64) -> f64 {
+    of_shares(a, b, [x, 1.0 - x])
+}
+
+/// I_x(a, b) for x and 1 − x.
+pub(crate) fn of_shares(a: f64, b: f64, [x, rest]: [f64; 2]) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
-    if x >= 1.0 {
+    if rest <= 0.0 {
         return 1.0;
     }
     if x < (a + 1.0) / (a + b + 2.0) {
-        from_fraction(a, b, x)
+        from_fraction(a, b, [x, rest])
     } else {
-        1.0 - from_fraction(b, a, 1.0 - x)
+        1.0 - from_fraction(b, a, [rest, x])
     }
 }
 
-fn from_fraction(a: f64, b: f64, x: f64) -> f64 {
-    let beta = libm::lgamma(a) + libm::lgamma(b) - libm::lgamma(a + b);
-    let factor = (a * x.ln() + b * (-x).ln_1p() - beta).exp() / a;
+/// The logarithm of a number whose difference from 1 is `rest`.
+fn log(x: f64, rest: f64) -> f64 {
+    match rest < 0.5 {
+        true => (-rest).ln_1p(),
+        false => x.ln(),
+    }
+}
+
+fn from_fraction(a: f64, b: f64, [x, rest]: [f64; 2]) -> f64 {
+    let (large, small) = (a.at_least(b), a.at_most(b));
+    let beta = libm::lgamma(small) - small * large.ln() - gamma::log_rise(large, small);
+    let factor = (a * log(x, rest) + b * log(rest, x) - beta).exp() / a;
     // Numerator and denominator of the convergents, each divided by the previous one.
     let (mut ratio, mut inverse, mut value) = (1.0, 0.0, 1.0);
     let mut step = |d: f64| {

@@ -2,6 +2,7 @@
 
 pub(crate) mod beta;
 pub(crate) mod binomial;
+pub(crate) mod gamma;
 pub(crate) mod negative_binomial;
 pub(crate) mod normal;
 pub(crate) mod poisson;

@@ -273,11 +273,12 @@ impl<'a> GaussianMixture<'a> {
 
     /// The mean and the deviation of the target under each component of a row.
     pub(crate) fn moments(&self, row: usize) -> impl ExactSizeIterator<Item = Component> + Clone {
+        // √(exp σ² − 1) exp(m + σ²/2) without exp σ², which overflows before the deviation does.
         let of_exponential = |own: Component| {
-            let mean = own.mean_of_exponential();
+            let variance = own.deviation * own.deviation;
             Component {
-                mean,
-                deviation: mean * (own.deviation * own.deviation).exp_m1().sqrt(),
+                mean: own.mean_of_exponential(),
+                deviation: (own.mean + variance).exp() * (-(-variance).exp_m1()).sqrt(),
                 ..own
             }
         };
@@ -790,6 +791,11 @@ mod tests {
         assert!(mixture.unnormalised(scale).unwrap_err().is_config());
         let far = GaussianMixture::new(&[0.0, 400.0], 2, 1, NoisePrecision::Shared(1.0)).unwrap();
         assert_eq!(far.exponentiated().unwrap_err().draw(), Some(1));
+        // σ² = 710, whose exponential overflows.
+        let wide = GaussianMixture::new(&[-700.0], 1, 1, NoisePrecision::Shared(1.0 / 710.0));
+        let wide = wide.unwrap().exponentiated().unwrap();
+        let found = wide.variance()[0].ln();
+        assert!((found - 20.0).abs() < 1e-9, "{found}");
     }
 
     #[test]

@@ -168,6 +168,17 @@ impl GivenRows<'_> {
             Value::Bool(false) => {
                 self.spelled(column, ["false", "False", "FALSE"].map(String::from))
             }
+            Value::Number(number)
+                if number.is_f64()
+                    && number
+                        .as_f64()
+                        .is_some_and(|value| value.abs() >= 2f64.powi(63))
+                    && self.options.needs_text(column) =>
+            {
+                return Err(format!(
+                    "found the number {number}, which may have lost digits; write it as text, in quotes"
+                ));
+            }
             Value::Number(number) => {
                 let short = number.as_f64().unwrap_or(f64::NAN).to_string();
                 let decimal = format!("{short}.0");

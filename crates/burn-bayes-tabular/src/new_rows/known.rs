@@ -317,10 +317,11 @@ impl Evaluation {
         } = &self;
         let groups = &rows.groups;
         let cells = rows.conformal_cells.iter().enumerate();
-        let of_rows = conformal.groups_of(cells.map(|(row, cell)| {
+        let cells = cells.map(|(row, cell)| {
             let place = rows.inputs.places.get(row).map_or(row, |place| *place);
             (place + 1, cell.as_str())
-        }));
+        });
+        let of_rows = conformal.groups_of(cells, &format.csv_options(&run.config.data));
         let of_rows = of_rows.map_err(|error| match error {
             TabularError::Data(problem) => {
                 TabularError::Data(format!("{}, {problem}", rows.path.display()))

@@ -148,8 +148,9 @@ impl<'a> RowPredictor<'a> {
             return Ok(rows);
         };
         let column = conformal.groups().map_or("", |groups| &*groups.by);
+        let options = self.options();
         rows.with_guarantee(self.run, table, bad_rows, |row| {
-            conformal.problem_of(table.text(column, row).unwrap_or_default())
+            conformal.problem_of(table.text(column, row).unwrap_or_default(), &options)
         })
     }
 
@@ -176,7 +177,7 @@ impl<'a> RowPredictor<'a> {
                     table.text(column, row).unwrap_or_default(),
                 )
             };
-            let groups = conformal.groups_of(piece.predicted.iter().map(cell))?;
+            let groups = conformal.groups_of(piece.predicted.iter().map(cell), &self.options())?;
             predicted = predicted.with_conformal(conformal, &predictions, groups.as_deref())?;
         }
         if let Some(count) = request.top {

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use burn_bayes::eval::{
     Bounded, ConformalByClass, EvalError, Mondrian, PredictionIntervals, PredictionSets,
 };
+use burn_bayes_data::CsvOptions;
 
 use super::known::{Known, Rule, equal, halved, rows_needed, shared, shortest_half_life, window};
 use super::{ClassPredictions, Moments};
@@ -27,7 +28,7 @@ use crate::groups::{self, CellGroups, GroupRule, shown};
 use crate::order::selected;
 use crate::rows::{Target, Units};
 use crate::settings::{choices, refused};
-use crate::text::{number, tick};
+use crate::text::{number, percentage, tick};
 
 choices! {
     /// How prediction sets are made.
@@ -64,8 +65,8 @@ pub(crate) struct HeldOutColumns<'a> {
     pub(crate) target: Option<&'a str>,
     /// How each column that is copied is divided into groups, from the training rows.
     pub(crate) rules: &'a BTreeMap<String, GroupRule>,
-    /// The cells that count as missing.
-    pub(crate) missing: &'a [String],
+    /// How the rows of the fit were read.
+    pub(crate) options: &'a CsvOptions,
     /// The column of the groups that were held out as a whole, if they were.
     pub(crate) group_by: Option<&'a str>,
 }
@@ -99,9 +100,9 @@ enum Drift {
 struct Followed {
     /// The level at the end.
     level: f64,
-    /// The number of recent rows, and the fraction of them that was inside.
+    /// The number of recent rows that it followed, and how many of them were inside.
     rows: usize,
-    coverage: f64,
+    hits: usize,
 }
 
 /// The weights of known rows.
@@ -230,7 +231,7 @@ impl Conformal {
                 };
                 let rule = columns.rules.get(column).ok_or_else(absent)?;
                 let cells = table.words(column).map_err(|_| absent())?;
-                Some(CellGroups::of(column, rule, columns.missing, &cells))
+                Some(CellGroups::of(column, rule, columns.options, &cells))
             }
         };
         let weights = equal(known.rows());
@@ -329,7 +330,7 @@ impl Conformal {
             drift: Some(Drift::Followed(Followed {
                 level: next,
                 rows: count,
-                coverage: hits as f64 / count as f64,
+                hits,
             })),
             ..found
         })
@@ -449,12 +450,13 @@ impl Conformal {
     pub(crate) fn groups_of<'a>(
         &self,
         cells: impl IntoIterator<Item = (usize, &'a str)>,
+        options: &CsvOptions,
     ) -> Result<Option<Vec<usize>>> {
         let Rules::ByGroup(groups, rules) = &self.rules else {
             return Ok(None);
         };
         let of_cell = |(place, cell): (usize, &str)| {
-            let group = group_of(groups, rules, cell);
+            let group = group_of(groups, rules, cell, options);
             group.map_err(|problem| TabularError::Data(format!("row {place}: {problem}")))
         };
         cells
@@ -465,9 +467,9 @@ impl Conformal {
     }
 
     /// Why there is no guarantee for a row with this cell in the column of the groups; `None` if there is one.
-    pub(crate) fn problem_of(&self, cell: &str) -> Option<String> {
+    pub(crate) fn problem_of(&self, cell: &str, options: &CsvOptions) -> Option<String> {
         match &self.rules {
-            Rules::ByGroup(groups, rules) => group_of(groups, rules, cell).err(),
+            Rules::ByGroup(groups, rules) => group_of(groups, rules, cell, options).err(),
             _ => None,
         }
     }
@@ -492,7 +494,6 @@ impl Conformal {
             }
         };
         let rows = self.rows;
-        let percent = |share: f64| tick((1000.0 * share).round() / 10.0);
         if let Some(groups) = self.groups {
             return format!(
                 "{what} with a probability of at least {} %, if the row is of a new group, and the groups of new rows come \
@@ -505,15 +506,23 @@ impl Conformal {
             Some(Drift::Followed(Followed {
                 level,
                 rows: known,
-                coverage,
-            })) => format!(
-                "in {} % of the rows in the long run, {what}, if the target of every row is given in \
-                 `--conformal-recent` before the next one is predicted; of the last {known} known rows, {} % were inside, \
-                 and the level is {} % now, with the threshold of the last {rows} rows",
-                percent(self.level),
-                percent(coverage),
-                percent(level)
-            ),
+                hits,
+            })) => {
+                let inside = match known {
+                    0 => String::new(),
+                    _ => format!(
+                        "of the last {known} known rows, {} % were inside, and ",
+                        tick(percentage(hits as f64 / known as f64))
+                    ),
+                };
+                format!(
+                    "in {} % of the rows in the long run, {what}, if the target of every row is given in \
+                     `--conformal-recent` before the next one is predicted; {inside}the level is {} % now, with the \
+                     threshold of the last {rows} rows",
+                    tick(100.0 * self.level),
+                    tick(percentage(level))
+                )
+            }
             Some(Drift::Weighted(Weighted {
                 half_life,
                 recent,
@@ -638,8 +647,13 @@ fn too_few(path: &Path, rows: usize, of_group: &str, request: &ConformalRequest)
 ///
 /// # Errors
 /// If no held-out row was in it.
-fn group_of(groups: &CellGroups, rules: &Mondrian<Rule>, cell: &str) -> Result<usize, String> {
-    let group = groups.group(cell.trim());
+fn group_of(
+    groups: &CellGroups,
+    rules: &Mondrian<Rule>,
+    cell: &str,
+    options: &CsvOptions,
+) -> Result<usize, String> {
+    let group = groups.group(cell.trim(), options);
     let calibrated = group.filter(|&group| rules.of_group(group).is_some());
     calibrated.ok_or_else(|| {
         let column = &groups.by;
@@ -689,11 +703,11 @@ mod tests {
         name: &str,
         request: &ConformalRequest,
     ) -> Result<Conformal> {
-        let (rules, missing) = (&kept(), &[][..]);
+        let (rules, options) = (&kept(), &CsvOptions::default());
         let columns = HeldOutColumns {
             target: None,
             rules,
-            missing,
+            options,
             group_by: None,
         };
         Conformal::calibrate(path, target, name, request, &columns, None)
@@ -776,7 +790,7 @@ mod tests {
             let columns = HeldOutColumns {
                 target: Some(name),
                 rules: &kept(),
-                missing: &[],
+                options: &CsvOptions::default(),
                 group_by: None,
             };
             let found =
@@ -819,7 +833,7 @@ mod tests {
         let columns = HeldOutColumns {
             target: None,
             rules: &kept(),
-            missing: &[],
+            options: &CsvOptions::default(),
             group_by: None,
         };
         let wanted = request(0.5, Some(2.0));
@@ -835,6 +849,16 @@ mod tests {
         ] {
             assert!(guarantee.contains(words), "{words}: {guarantee}");
         }
+
+        // Enough rows for the level, and none more whose coverage could be counted.
+        let recent = Known::Numbers([vec![0.0; 3], vec![1.0; 3], vec![1.0; 3]]);
+        let wanted = request(0.9, None);
+        let found = Conformal::calibrate(&path, &target, "y", &wanted, &columns, Some(recent));
+        let guarantee = found.unwrap().guarantee();
+        assert!(
+            guarantee.contains("; the level is 90 % now") && !guarantee.contains("NaN"),
+            "{guarantee}"
+        );
 
         let error = |level, half_life| {
             let found = calibrated(&path, &target, "y", &request(level, Some(half_life)));
@@ -889,7 +913,10 @@ mod tests {
         );
         let independent = [Some(0), Some(1), None].map(|part| found.independent_rows(part));
         assert_eq!(independent, [2, 2, 4]);
-        let groups = found.groups_of([(1, "b"), (2, " a")]).unwrap().unwrap();
+        let groups = found
+            .groups_of([(1, "b"), (2, " a")], &CsvOptions::default())
+            .unwrap()
+            .unwrap();
         let moments = Moments {
             mean: vec![0.0, 5.0],
             variance: vec![1.0, 4.0],
@@ -912,7 +939,10 @@ mod tests {
         let intervals = found.intervals(&positive, Some(&groups)).unwrap().unwrap();
         assert_eq!(intervals.lower()[0], 0.0);
         assert!((intervals.lower()[1] - 1.0).abs() < 1e-14);
-        let unknown = found.groups_of([(7, "c")]).unwrap_err().to_string();
+        let unknown = found
+            .groups_of([(7, "c")], &CsvOptions::default())
+            .unwrap_err()
+            .to_string();
         assert!(
             unknown.contains("row 7") && unknown.contains("`c`"),
             "{unknown}"

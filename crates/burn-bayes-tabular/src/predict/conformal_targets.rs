@@ -1,5 +1,7 @@
 //! The conformal sets or intervals of every target of a run.
 
+use burn_bayes_data::CsvOptions;
+
 use super::conformal::Conformal;
 use crate::error::Result;
 use crate::groups::CellGroups;
@@ -49,12 +51,13 @@ impl ConformalTargets {
     pub(crate) fn groups_of<'a>(
         &self,
         cells: impl IntoIterator<Item = (usize, &'a str)>,
+        options: &CsvOptions,
     ) -> Result<Option<Vec<usize>>> {
-        self.0[0].1.groups_of(cells)
+        self.0[0].1.groups_of(cells, options)
     }
 
     /// Why there is no guarantee for a row with this cell in the column of the groups; `None` if there is one.
-    pub(crate) fn problem_of(&self, cell: &str) -> Option<String> {
-        self.0[0].1.problem_of(cell)
+    pub(crate) fn problem_of(&self, cell: &str, options: &CsvOptions) -> Option<String> {
+        self.0[0].1.problem_of(cell, options)
     }
 }

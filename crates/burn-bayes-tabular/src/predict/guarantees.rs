@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use burn_bayes::eval::{ClassProbabilities, SelectiveBounds, uniforms};
-use burn_bayes_data::{ColumnScale, stratified_partition};
+use burn_bayes_data::{ColumnScale, CsvOptions, stratified_partition};
 
 use super::conformal::{Conformal, ConformalRequest, SetMethod};
 use super::known::{Known, equal};
@@ -121,6 +121,7 @@ fn covers(conformal: &Conformal, group: Option<usize>, target: f64) -> bool {
 /// group has the largest error in it. The limits are those of `training` rows, or of the held-out rows if that is 0.
 fn by_quartiles(training: usize, held_out: usize, level: f64) -> [Promise; 5] {
     let mut promises = [Promise::default(); 5];
+    let options = CsvOptions::default();
     let numbers = uniforms((training + held_out + 1) * CALIBRATIONS, 3);
     for numbers in numbers.chunks(training + held_out + 1) {
         let thousandths = numbers.iter().map(|value| (value * 1000.0) as u32);
@@ -129,8 +130,8 @@ fn by_quartiles(training: usize, held_out: usize, level: f64) -> [Promise; 5] {
         let (new, others) = cells.split_last().unwrap();
         let (train, calibration) = others.split_at(training);
         let of_rule = if train.is_empty() { calibration } else { train };
-        let rule = GroupRule::of(of_rule, false, &[]).unwrap();
-        let groups = CellGroups::of("age", &rule, &[], calibration);
+        let rule = GroupRule::of(of_rule, false, &options).unwrap();
+        let groups = CellGroups::of("age", &rule, &options, calibration);
         let sizes: Vec<f64> = numbers[training..]
             .iter()
             .map(|value| 2.0 - value)
@@ -140,7 +141,7 @@ fn by_quartiles(training: usize, held_out: usize, level: f64) -> [Promise; 5] {
         else {
             continue;
         };
-        let Ok(group) = conformal.groups_of([(0, *new)]) else {
+        let Ok(group) = conformal.groups_of([(0, *new)], &options) else {
             continue;
         };
         let group = group.unwrap()[0];
@@ -173,6 +174,7 @@ fn every_category_is_covered_at_the_level() {
     let (level, rows) = (0.8, 30);
     let words = ["a", "b", "c", ""];
     let mut promises = [Promise::default(); 4];
+    let options = CsvOptions::default();
     let numbers = uniforms(2 * (rows + 1) * CALIBRATIONS, 4);
     for numbers in numbers.chunks(2 * (rows + 1)) {
         let row = |pair: &[f64]| {
@@ -184,13 +186,13 @@ fn every_category_is_covered_at_the_level() {
         let all: Vec<(usize, f64)> = numbers.chunks(2).map(row).collect();
         let (new, known_rows) = all.split_last().unwrap();
         let cells: Vec<&str> = known_rows.iter().map(|row| words[row.0]).collect();
-        let groups = CellGroups::of("ward", &GroupRule::Categories, &[], &cells);
+        let groups = CellGroups::of("ward", &GroupRule::Categories, &options, &cells);
         let sizes: Vec<f64> = known_rows.iter().map(|row| row.1).collect();
         let known = known(&sizes);
         let Ok(conformal) = calibrated(&known, Some(groups), level, Some("ward"), None) else {
             continue;
         };
-        let Ok(group) = conformal.groups_of([(0, words[new.0])]) else {
+        let Ok(group) = conformal.groups_of([(0, words[new.0])], &options) else {
             continue;
         };
         promises[new.0].count(covers(&conformal, group.map(|group| group[0]), new.1));

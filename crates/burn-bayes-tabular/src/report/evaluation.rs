@@ -45,7 +45,9 @@ impl ScoresByGroup {
             let p_value = shown_p_value(Some(group.adjusted_p_value));
             cells.into_iter().chain(scores).chain([p_value]).collect()
         });
-        Table::new(format!("Scores by {}", plain(by)), header.map(plain), rows)
+        let table = Table::new(format!("Scores by {}", plain(by)), header.map(plain), rows);
+        let terms = 1..table.header.len();
+        table.with_terms(terms)
     }
 
     /// How to read the table, in sentences.
@@ -112,6 +114,7 @@ impl ConformalScores {
                 header.map(plain),
                 rows,
             )
+            .with_terms(1..5)
         };
         self.parts.iter().map(table).collect()
     }

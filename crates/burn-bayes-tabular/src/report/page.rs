@@ -25,6 +25,8 @@ pub(crate) struct Page<'a> {
     pub(crate) diverged: Option<&'a str>,
     pub(crate) verdict: Option<VerdictPanel>,
     pub(crate) summary: Option<Summary>,
+    /// What the intervals of the summary assume.
+    pub(crate) assumption: &'static str,
     pub(crate) sections: Vec<Section>,
     pub(crate) command: &'a str,
     pub(crate) config: &'a str,
@@ -68,6 +70,12 @@ impl<'a> Page<'a> {
             diverged: report.diverged,
             verdict: report.verdict.cloned(),
             summary: report.rows.map(|rows| Summary::of(rows.scores)),
+            assumption: match report.rows.and_then(|rows| rows.inputs) {
+                Some(inputs) if !inputs.units.are_rows() => {
+                    "They resample whole groups, or periods, and assume that these are independent."
+                }
+                _ => "They assume independent rows.",
+            },
             sections,
             command: report.command,
             config: report.config,

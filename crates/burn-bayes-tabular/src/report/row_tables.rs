@@ -172,6 +172,7 @@ impl RowTables<'_> {
                 .collect()
         };
         Table::new(caption, fixed.chain(names), rows.iter().map(cells))
+            .with_terms(0..1 + self.header.len())
     }
 }
 

@@ -1,6 +1,9 @@
 //! The parts of a page: sections with charts and tables.
 
+use std::ops::Range;
+
 use super::chart::Figure;
+use super::terms;
 use crate::error::TabularError;
 use crate::text::plain;
 
@@ -30,6 +33,10 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
     /// Whether a page shows it only when asked for.
     pub(crate) is_folded: bool,
+    /// The headers that a page may explain. Others, such as those of the user's columns, only look like terms.
+    terms: Range<usize>,
+    /// Whether a page may explain the names of rows too.
+    has_terms_as_names: bool,
 }
 
 impl Section {
@@ -77,12 +84,44 @@ impl Table {
         header: impl IntoIterator<Item = H>,
         rows: impl IntoIterator<Item = Vec<String>>,
     ) -> Self {
+        let header: Vec<String> = header.into_iter().map(H::into).collect();
         Self {
             caption: caption.into(),
-            header: header.into_iter().map(H::into).collect(),
+            terms: 0..header.len(),
+            header,
             rows: rows.into_iter().collect(),
             is_folded: false,
+            has_terms_as_names: false,
         }
+    }
+
+    /// The same, with explanations of these headers alone.
+    pub(crate) fn with_terms(self, terms: Range<usize>) -> Self {
+        Self { terms, ..self }
+    }
+
+    /// The same, with explanations of the names of rows too.
+    pub(crate) fn with_terms_as_names(self) -> Self {
+        Self {
+            has_terms_as_names: true,
+            ..self
+        }
+    }
+
+    /// The names of the columns, with their meanings.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, Option<&'static str>)> {
+        let headers = self.header.iter().enumerate();
+        headers.map(|(place, name)| {
+            let is_term = self.terms.contains(&place);
+            (&**name, is_term.then(|| terms::meaning(name)).flatten())
+        })
+    }
+
+    /// The meaning of the name of a row.
+    pub(crate) fn meaning(&self, name: &str) -> Option<&'static str> {
+        self.has_terms_as_names
+            .then(|| terms::meaning(name))
+            .flatten()
     }
 
     /// The same, shown only when asked for.

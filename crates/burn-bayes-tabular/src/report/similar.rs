@@ -104,6 +104,7 @@ impl SimilarRows {
             header.into_iter().chain(names),
             [own].into_iter().chain(similar),
         )
+        .with_terms(0..2)
     }
 }
 

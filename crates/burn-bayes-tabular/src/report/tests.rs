@@ -12,7 +12,7 @@ use burn::nn::LinearConfig;
 use burn::tensor::{Device, Tensor};
 use burn_bayes::FactorPosterior;
 use burn_bayes::graph::Layout;
-use burn_bayes_data::{ColumnScale, Dataset, Features, Targets, gap_regression, two_moons};
+use burn_bayes_data::{Column, ColumnScale, Dataset, Features, Targets, gap_regression, two_moons};
 
 use super::testing::{Sample, classification, rare_faults, regression};
 use super::{
@@ -23,7 +23,7 @@ use crate::assessment::Assessment;
 use crate::engine::{Diagnosis, Importance, Motion, fit};
 use crate::experiments::simulation_based_calibration::{Check, CheckReport};
 use crate::predict::{ClassPredictions, Predictions, RealPredictions};
-use crate::rows::{Target, TrainingSet};
+use crate::rows::{RowInputs, Target, TrainingSet, Units};
 use crate::scores::{Scores, Verdict};
 use crate::settings::{FitSettings, Method};
 use crate::text::number;
@@ -466,10 +466,37 @@ fn technical_terms_are_explained_on_the_page() {
         let title = before.rsplit_once("<abbr title=\"").unwrap().1;
         assert!(title.ends_with(".\""), "{term}: {title}");
     }
+    // Classes and columns with the name of a term are none.
+    let mut sample = classification(&["precision", "recall"], 50, 5);
+    let numbers = (0..50).map(f64::from).collect();
+    sample.inputs = Some(RowInputs::of_columns(vec![Column::numbers(
+        "coverage", numbers,
+    )]));
+    let (mixed, _) = written(&sample);
+    for name in [
+        "<th scope=\"row\">precision</th>",
+        "<th scope=\"col\">precision</th>",
+        "<th scope=\"col\">coverage</th>",
+        ">precision</abbr>",
+    ] {
+        assert!(mixed.contains(name), "{name}");
+    }
+    assert!(!mixed.contains(">coverage</abbr>"));
     // A classification has no CRPS.
     assert!(!page.contains("CRPS"));
     let (page, _) = written(&regression(50, 5));
     assert!(page.contains(">CRPS</abbr>") && !page.contains(">ECE</abbr>"));
+}
+
+#[test]
+fn intervals_say_what_they_assume() {
+    let mut sample = classification(&["a", "b"], 60, 3).with_inputs();
+    let assumption = "They assume independent rows.";
+    assert!(checked(&sample).contains(assumption));
+    let groups: Vec<usize> = (0..60).map(|row| row / 4).collect();
+    sample.inputs.as_mut().unwrap().units = Units::of(&groups);
+    let page = checked(&sample);
+    assert!(page.contains("whole groups, or periods") && !page.contains(assumption));
 }
 
 #[test]

@@ -91,11 +91,7 @@ pub(crate) fn log_tick(exponent: f64) -> String {
     let decade = 10f64.powf(exponent.floor());
     // Rounded to three digits, to undo the rounding of the logarithm.
     let mantissa = (100.0 * 10f64.powf(exponent - exponent.floor())).round() / 100.0;
-    let value = mantissa * decade;
-    if (1e-3..1e6).contains(&value) || mantissa.fract() == 0.0 {
-        return tick(value);
-    }
-    format!("{mantissa}e{}", exponent.floor()).replace('-', "−")
+    tick(mantissa * decade)
 }
 
 #[cfg(test)]

@@ -232,7 +232,7 @@ fn kept_columns(
     train: &[usize],
     settings: &DataSettings,
 ) -> Result<BTreeMap<String, GroupRule>> {
-    let missing = settings.csv_options().missing;
+    let options = settings.csv_options();
     let rule = |name: &String| {
         let cell = |&row: &usize| table.text(name, row).unwrap_or_default().trim();
         let cells: Vec<&str> = train.iter().map(cell).collect();
@@ -240,7 +240,7 @@ fn kept_columns(
         let column = table.column(name).ok();
         let is_category = settings.categories.0.contains(name)
             || column.is_some_and(|column| column.kind() == ColumnKind::Category);
-        Ok((name.clone(), GroupRule::of(&cells, is_category, &missing)?))
+        Ok((name.clone(), GroupRule::of(&cells, is_category, &options)?))
     };
     settings.keep.0.iter().map(rule).collect()
 }

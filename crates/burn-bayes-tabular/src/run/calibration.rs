@@ -51,7 +51,7 @@ impl Run {
             let columns = HeldOutColumns {
                 target: of,
                 rules: &self.file.kept_columns,
-                missing: &options.missing,
+                options: &options,
                 group_by: data.group_by.as_deref(),
             };
             let name = of.unwrap_or(name);

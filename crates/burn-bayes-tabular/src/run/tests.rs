@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use burn_bayes::Noise;
-use burn_bayes_data::{CsvReader, gap_regression, two_moons};
+use burn_bayes_data::{CsvOptions, CsvReader, gap_regression, two_moons};
 use burn_bayes_testing::{Edit, bounded, config, damaged, edits};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
@@ -316,7 +316,7 @@ fn spoilt_validation_rows() {
     let columns = HeldOutColumns {
         target: None,
         rules: &BTreeMap::new(),
-        missing: &[],
+        options: &CsvOptions::default(),
         group_by: None,
     };
     let threshold = || {

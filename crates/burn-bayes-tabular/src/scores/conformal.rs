@@ -115,8 +115,7 @@ impl ConformalScores {
                 let intervals = conformal.intervals(&moments, groups)?;
                 let intervals = intervals.ok_or_else(|| mismatched(predictions))?;
                 let widths = intervals.widths();
-                let cells: Vec<_> = widths.iter().copied().map(Some).collect();
-                let own = Groups::of_numbers("width of the interval", &cells)?;
+                let own = Groups::of_computed("width of the interval", &widths)?;
                 (intervals.covered(targets)?, widths, own)
             }
             _ => return Err(mismatched(predictions)),

@@ -49,7 +49,8 @@ scores! {
         /// Histogram of the probability integral transform, in ten bins; equal counts mean calibration.
         pit_counts: Vec<usize>;
         /// Area under the sparsification error curve: how far keeping the rows with the smallest predicted standard
-        /// deviation is from keeping those with the smallest errors, in units of the RMSE; about 1 for a random order.
+        /// deviation is from keeping those with the smallest errors, in units of the RMSE; 0 for the best order, and about 0.6
+        /// for a random order of normal errors.
         ause: Score = ("AUSE", Lower);
         /// Selective prediction by the disagreement of draws, with the squared error as loss.
         selective: [SelectiveScores<ReferredReals>; 1];

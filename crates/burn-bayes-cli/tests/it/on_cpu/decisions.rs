@@ -189,7 +189,7 @@ fn values_of_json_are_those_of_files() {
     place.write("costs.csv", &text);
     place.output(
         "fit --data costs.csv --target cost --task regression --target-scale linear --decimal , --delimiter ; \
-         --categories ward --model linear --method exact --out run",
+         --categories ward --na-values -999 --model linear --method exact --out run",
     );
     place.write(
         "new.csv",
@@ -198,13 +198,19 @@ fn values_of_json_are_those_of_files() {
     let lines = "{\"age\": 31.25, \"smoker\": false, \"ward\": 7, \"late\": false}\n\
         {\"age\": 40, \"smoker\": true, \"ward\": \"2\", \"late\": true}\n\
         {\"age\": -1e-1, \"smoker\": \"True\", \"ward\": 1, \"late\": 1}\n\
-        {\"age\": \"3.5\", \"smoker\": true, \"ward\": 1, \"late\": 1}\n";
+        {\"age\": \"3.5\", \"smoker\": true, \"ward\": 1, \"late\": 1}\n\
+        {\"age\": -999.0, \"smoker\": true, \"ward\": 1, \"late\": 1}\n\
+        {\"age\": null, \"smoker\": true, \"ward\": 1, \"late\": 1}\n\
+        {\"age\": 3, \"smoker\": true, \"ward\": 123456789012345678901234, \"late\": 1}\n";
     let found = answers(&place, "predict run --json-lines", lines);
     assert_eq!(
         found[..3],
         objects(&place.output("predict run new.csv --json"))
     );
     assert!(problem(&found[3]).contains("column `age`: found `3.5`"));
+    assert!(found[4]["mean"].is_number());
+    assert_eq!(found[4]["mean"], found[5]["mean"]);
+    assert!(problem(&found[6]).contains("column `ward`: found the number 1.2345678901234568e"));
     let row = place.output("predict run --row age=\"31,25\",smoker=False,ward=7,late=0 --json");
     assert_eq!(objects(&row)[0], found[0]);
 }

@@ -176,6 +176,36 @@ def refuse(folder):
     assert (inputs == inputs[0]).all(), inputs
     assert not np.isnan(run.predict([{**row, "town": "Paris"}])["mean"]).any()
 
+    class NAType:
+        """Such as pandas.NA."""
+
+        def __ne__(self, other):
+            raise TypeError("boolean value of NA is ambiguous")
+
+    run.preparation.data["na_values"] += ["-999", "unknown"]
+    for cell in (NAType(), -999, -999.0, "-999.0", "-999", "unknown"):
+        found = run.preparation.inputs([{**row, "area": cell}, {**row, "area": None}])
+        assert (found[0] == found[1]).all(), cell
+    found = run.preparation.inputs([{**row, "town": "-999.0"}, {**row, "town": None}])
+    assert (found[0] != found[1]).any(), "a category is compared as text"
+
+    file = Path("rows.csv")
+    for text, part in (
+        ('day,area,town\n2024-03-01,70,"Oslo\n2024-03-02,80,Rome\n', "rows.csv, row 1: an opening quote without"),
+        ('day,area,town\n2024-03-01,70,Oslo\n2024-03-02,80,"', "rows.csv, row 2: an opening quote without"),
+        ("day,area,town,area\n2024-03-01,70,Oslo,80\n", "column `area`: the same name twice"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        expect(part, lambda: run.predict(file))
+    # What the program reads, too: a quote within a cell, or after a closed one, and two in the place of one.
+    lines = ("day,area,town", '2024-03-01,70,Os"lo', '2024-03-01,70,"Os"lo', '2024-03-01,70,"Os""lo"')
+    file.write_text("\n".join(lines), encoding="utf-8")
+    assert len(run.preparation.inputs(file)) == 3
+
+    reader.MOST_RATE, one = 100, np.ones((1, 1))
+    expect("a quantile of counts above 1000", lambda: reader._count_columns(90.0 * one, 10.0 * one, 1, [0.5, 0.99]))
+    assert reader._count_columns(90.0 * one, 10.0 * one, 1, [0.5])["q0.5"] < 90.0
+
 
 def cells(folder, path):
     run = reader.load(folder)

@@ -90,6 +90,7 @@ fn confusion_table(scores: &ClassificationScores) -> Option<Table> {
             ["true class".to_string()].into_iter().chain(names()),
             names().zip(&scores.confusion).map(row),
         )
+        .with_terms(0..1)
         .folded()
     })
 }

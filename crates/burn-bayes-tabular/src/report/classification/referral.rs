@@ -110,6 +110,7 @@ pub(super) fn area_table(scores: &ClassificationScores) -> Table {
             ]
         }),
     )
+    .with_terms_as_names()
 }
 
 pub(super) fn entropy_table(scores: &ClassificationScores) -> Table {

@@ -15,7 +15,6 @@ use crate::report::palette::{BLUE, INK, MUTED, VERMILION};
 use crate::report::section::{Section, Table};
 use crate::rows::{RowInputs, Units};
 use crate::text::{percent, rounded_percent, shortened, tick};
-use burn_bayes::eval::Bounded;
 
 /// Nominal levels of the intervals.
 const LEVELS: [f64; 2] = [0.5, 0.9];
@@ -29,8 +28,6 @@ const MOST_ROWS: usize = 20_000;
 const FEWEST_ROWS: usize = 5;
 /// Maximum length of the name of a group.
 const NAME_LENGTH: usize = 22;
-/// Relative differences of widths below this are rounding.
-const ROUNDING: f64 = 1e-6;
 
 /// The section; `None` for few rows.
 pub(super) fn section(
@@ -53,16 +50,8 @@ pub(super) fn section(
         covered.push(intervals.covered(&targets)?);
         widths = intervals.widths();
     }
-    let unit = ROUNDING
-        * widths
-            .iter()
-            .copied()
-            .fold(f64::MIN_POSITIVE, f64::at_least);
-    let rounded = widths
-        .iter()
-        .map(|width| Some((width / unit).round() * unit));
     let name = format!("width at {}", percent(LEVELS[1]));
-    let by_width = Groups::of_numbers(&name, &rounded.collect::<Vec<_>>())?;
+    let by_width = Groups::of_computed(&name, &widths)?;
     let units = inputs.map_or_else(
         || Units::rows(chosen.len()),
         |inputs| inputs.units.select(&chosen),
