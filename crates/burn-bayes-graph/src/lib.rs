@@ -43,6 +43,7 @@ mod rules;
 mod self_check;
 mod stop_gradient;
 mod template;
+mod tied;
 mod vectorize;
 mod view;
 
@@ -64,6 +65,8 @@ pub use onnx::OnnxModel;
 #[doc(hidden)]
 pub use parameters::{StatisticPlace, module_device};
 pub use template::Template;
+#[doc(hidden)]
+pub use tied::{has_tied, retied};
 
 #[cfg(test)]
 #[global_allocator]

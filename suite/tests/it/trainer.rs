@@ -213,7 +213,10 @@ impl<L> TrainingObserver<L> for Interrupting {
         when: CheckpointTime,
         checkpoint: &dyn Fn() -> Result<Checkpoint>,
     ) -> Result<()> {
-        if when == CheckpointTime::Interruption {
+        if matches!(
+            when,
+            CheckpointTime::Interruption | CheckpointTime::Epoch(EPOCHS)
+        ) {
             self.checkpoint = Some(checkpoint()?);
         }
         Ok(())
@@ -248,9 +251,14 @@ where
         let mut rest = Interrupting::default();
         let run = resumed.run(batches, &mut rest).unwrap();
         assert_eq!(state(run.trainer.model()), state(expected.trainer.model()));
+        assert_eq!(run.verdict, expected.verdict);
         let summaries = [observer.summaries, rest.summaries].concat();
         assert_eq!(summaries, whole.summaries, "after {after} steps");
     }
+    // Nothing is left to do but the verdict.
+    let ended = trainer(2).resumed(&whole.checkpoint.unwrap()).unwrap();
+    let run = ended.run(batches, &mut ()).unwrap();
+    assert_eq!(run.verdict, expected.verdict);
 }
 
 #[test]

@@ -123,7 +123,8 @@ impl ModuleVisitor for FlattenVisitor<'_> {
     fn visit_float<const R: usize>(&mut self, param: &Param<Tensor<R>>) {
         if let Some(&index) = self.layout.places.get(self.path.as_str()) {
             let len = self.layout.entries[index].len();
-            self.parts[index] = Some(param.base().without_autodiff().reshape([len]));
+            // Of a tied parameter the first path counts, which optimisers change.
+            self.parts[index].get_or_insert_with(|| param.base().without_autodiff().reshape([len]));
         }
     }
 }

@@ -236,7 +236,8 @@ pub(crate) fn unit_precisions(likelihood: &Likelihood, targets: &Tensor<2>) -> R
         true => Ok(variances.into_iter().map(f64::recip).collect()),
         false => Err(Error::config(
             "targets",
-            "are equal in all rows, so that there is no noise to learn",
+            "are equal in all rows, or in those that are held out, so that there is no noise to learn; hold out more rows, or \
+             give the precision of the noise",
         )),
     }
 }

@@ -121,7 +121,7 @@ pub trait Algorithm: Module + ModuleDisplay + Debug + 'static {
         self
     }
 
-    /// The last iterate of the mean; `None` for an algorithm that observes iterates.
+    /// The last iterate of the mean, or of the first member of an ensemble; `None` for an algorithm that observes iterates.
     fn last_mean(&self) -> Option<Tensor<1>> {
         None
     }

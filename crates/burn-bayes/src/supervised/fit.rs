@@ -262,7 +262,7 @@ impl<C: MethodConfig> Fit<C> {
                 return Err(Error::config("noise", problem));
             }
             (true, _) => {
-                let targets = rows.select(&held_out).1;
+                let targets = rows.select(&training).1;
                 let precisions = first_precisions(&model.likelihood, targets)?;
                 let likelihood = model.likelihood.clone();
                 model.with_likelihood(likelihood.with_noise_precisions(&precisions))
@@ -544,14 +544,22 @@ where
     let setup = bayesian.algorithm().setup();
     let frozen = bayesian.template().clone().freeze();
     let test = test.with_ess(Some(setup.ess));
-    let gap = test.measure(&frozen, posterior, batches)?;
     let copies = Some(setup.copies()).filter(|&copies| copies > FEW_COPIES);
-    let verdict = Verdict {
+    let mut verdict = Verdict {
         copies,
         is_of_iterates: is_of_iterates::<C>(),
         ..verdict
     };
-    Ok(verdict.with_kl_gap(gap, posterior.len()))
+    match test.measure(&frozen, posterior, batches) {
+        Ok(gap) => Ok(verdict.with_kl_gap(gap, posterior.len())),
+        // The fit is there nevertheless.
+        Err(error) if error.is_numerical() => {
+            let problem = format!("convergence unknown: {error}");
+            verdict.of_training.push(problem);
+            Ok(verdict)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// A model after its training.
@@ -589,18 +597,21 @@ impl<X, Y> Watched<'_, X, Y> {
     }
 
     /// The losses of the rows that are held out; `None` if there are none.
-    fn losses_of_held_out(&self, predict: impl Fn((X, Y)) -> LikelihoodMixture) -> Option<Vec<f64>>
+    fn losses_of_held_out(
+        &self,
+        predict: impl Fn((X, Y)) -> Result<LikelihoodMixture>,
+    ) -> Result<Option<Vec<f64>>>
     where
         X: Inputs,
         Y: Targets,
     {
         let batches = self.held_out.chunks(ROWS_AT_ONCE);
-        let losses = batches.flat_map(|rows| {
-            let mixture = predict(self.rows.select(rows));
-            to_host(mixture.row_losses().without_autodiff())
+        let losses = batches.map(|rows| -> Result<Vec<f64>> {
+            let mixture = predict(self.rows.select(rows))?;
+            Ok(to_host(mixture.row_losses().without_autodiff()))
         });
-        let losses: Vec<f64> = losses.collect();
-        (!losses.is_empty()).then_some(losses)
+        let losses = losses.collect::<Result<Vec<_>>>()?.concat();
+        Ok((!losses.is_empty()).then_some(losses))
     }
 
     fn progress(&self, summary: &EpochSummary) {
@@ -643,13 +654,13 @@ where
         if epoch == self.epochs {
             // The validation compares the average over draws with the mean's network.
             let validated = model.valid();
-            let average = self.losses_of_held_out(|rows| InferenceStep::step(&validated, rows));
+            let average = self.losses_of_held_out(|rows| validated.validate(rows))?;
             let earlier = self.earlier.take().zip(average);
             self.earlier = earlier.map(|(earlier, average)| earlier.beside(&average));
         } else if epoch.is_multiple_of(self.epochs.div_ceil(COMPARED_EPOCHS)) {
-            let network = model.template().valid();
-            let alone = |rows| MixDraws::mix(vec![InferenceStep::step(&network, rows)]);
-            let losses = self.losses_of_held_out(alone);
+            let network = model.last_model()?.valid();
+            let alone = |rows| Ok(MixDraws::mix(vec![InferenceStep::step(&network, rows)]));
+            let losses = self.losses_of_held_out(alone)?;
             let best = self.earlier.take();
             self.earlier = losses.map(|losses| EarlierEpoch::or_better(best, epoch, losses));
         }

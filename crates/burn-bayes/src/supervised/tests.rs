@@ -12,9 +12,10 @@ use burn::train::metric::{AccuracyMetric, Adaptor, LossInput, Metric, Numeric};
 use burn::train::{RegressionOutput, TrainStep};
 
 use super::fit::constant_nll;
+use super::rows::Rows;
 use super::*;
 use crate::likelihood::MixDraws;
-use crate::methods::{SlangConfig, VifaConfig};
+use crate::methods::{SlangConfig, SwagConfig, VifaConfig};
 use crate::metric::testing::metadata;
 use crate::metric::{AverageNllMetric, CrpsMetric, MixtureNllMetric};
 use crate::noise::Noise;
@@ -192,6 +193,97 @@ fn a_fit_learns_the_noise_and_its_file_is_the_whole_model() {
         let message = refused(Net::new(8, 1, false, 1));
         assert!(message.contains("norm"), "{message}");
     }
+}
+
+#[test]
+fn the_networks_of_earlier_epochs_have_learned() {
+    let fit = Fit::new(VifaConfig::new()).with_epochs(40);
+    let model = Supervised::new(Net::new(8, 1, false, 1), Net::forward, gaussian(25.0));
+    let (_, verdict) = fit.with_progress(false).run(model, curve()).unwrap();
+    // That of the first epoch is the best one if all are the same.
+    let earlier = verdict.earlier.unwrap().to_string();
+    assert!(!earlier.contains("of epoch 1,"), "{earlier}");
+}
+
+#[test]
+fn a_model_is_not_changed_by_the_training_of_its_clone() {
+    let net = Net::new(8, 1, true, 1).train();
+    let model: Supervised<_> = Supervised::new(net, Net::forward, gaussian(25.0));
+    let (x, y) = curve();
+    let outputs = || values(Net::forward(&model.network.valid(), x.clone()));
+    let before = outputs();
+    let wrapped = BayesianConfig::new(ROWS, VifaConfig::new()).init(model.clone());
+    let frozen = BayesianConfig::new(ROWS, VifaConfig::new()).init(model.clone().freeze());
+    assert!(wrapped.moves_statistics() && !frozen.moves_statistics());
+    let trainer = Trainer::new(wrapped, AdamConfig::new().init(), 0.1).with_epochs(3);
+    let device = x.device().autodiff();
+    let batch = [x.clone(), y].map(|part| Tensor::from_inner(part).to_device(&device));
+    trainer.run(&OneBatch(batch.into()), &mut ()).unwrap();
+    assert_eq!(outputs(), before);
+}
+
+/// One layer at two places, and a layer that is used twice.
+#[derive(Module, Debug)]
+struct Twice {
+    first: Linear,
+    second: Option<Linear>,
+}
+
+#[test]
+fn tied_parameters_stay_tied() {
+    let device = Device::default();
+    let line = Noise::new(1).seed_generator(&device, || LinearConfig::new(2, 2).init(&device));
+    let (x, y) = curve();
+    let x = Tensor::cat(vec![x.clone(), x.square()], 1);
+    let y = y.repeat_dim(1, 2);
+    let forward = |net: &Twice, x: Tensor<2>| {
+        let second = net.second.as_ref().unwrap_or(&net.first);
+        second.forward(tanh(net.first.forward(x)))
+    };
+    let means = |group: ParamGroup, is_tied: bool| {
+        let net = Twice {
+            first: line.clone(),
+            second: is_tied.then(|| line.clone()),
+        };
+        let model = Supervised::new(net, forward, gaussian(25.0));
+        let fit = Fit::new(SwagConfig::new()).with_epochs(30);
+        let fit = fit.with_settings(|config| config.with_group(group));
+        let (fitted, _) = fit
+            .with_progress(false)
+            .run(model, (x.clone(), y.clone()))
+            .unwrap();
+        values(fitted.predict(x.clone()).unwrap().mean())
+    };
+    // In the posterior, and outside of it.
+    for group in [ParamGroup::all(), ParamGroup::from_predicate("bias")] {
+        let (one, tied) = (means(group.clone(), false), means(group, true));
+        for (one, tied) in one.iter().zip(&tied) {
+            assert!((one - tied).abs() < 1e-4, "{one} {tied}");
+        }
+    }
+}
+
+#[test]
+fn held_out_targets_that_are_equal_have_no_noise() {
+    let (x, y) = curve();
+    let fit = Fit::new(VifaConfig::new())
+        .with_epochs(2)
+        .with_learned_noise();
+    let device = Device::default();
+    let rows = Rows::new((x.clone(), y.clone()), &device).unwrap();
+    let (held_out, _) = fit.split(&rows).unwrap();
+    let mut targets = values(y);
+    for row in held_out {
+        targets[row] = 0.5;
+    }
+    let y = Tensor::<1>::from_data(&*targets, &device).reshape([ROWS, 1]);
+    let model = Supervised::new(Net::new(4, 1, false, 1), Net::forward, gaussian(1.0));
+    let error = fit
+        .with_progress(false)
+        .run(model, (x, y))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("hold out more rows"), "{error}");
 }
 
 fn auto(seed: u64) -> Fit<Auto> {

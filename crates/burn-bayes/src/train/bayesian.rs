@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param, ParamGroup};
 use burn::optim::{GradAdaptor, GradientsParams};
 use burn::train::{InferenceStep, Interrupter};
-use burn_bayes_graph::{ExampleBatch, Layout, module_device};
+use burn_bayes_graph::{ExampleBatch, Layout, has_tied, module_device};
 
 use super::batched_training::BatchedTraining;
 use super::cache::PosteriorCache;
@@ -24,7 +24,7 @@ use super::validation_check::ValidationCheck;
 use crate::error::{Error, Result};
 use crate::likelihood::{MixDraws, MixStacked};
 use crate::methods::{Algorithm, Setup, Stage, Update};
-use crate::posterior::{FactorPosterior, ModelState, Posterior};
+use crate::posterior::{FactorPosterior, ModelState, Posterior, unshared};
 use crate::predict::{
     BatchedPrediction, Predictor, RecordingCache, TrainingFlag, has_batch_norm, training_flags,
     with_dropout, without_batch_norm,
@@ -82,6 +82,9 @@ pub struct Bayesian<M: Module, A: Algorithm> {
     /// Whether all trained parameters of the model are in the layout.
     #[module(skip)]
     is_everything: bool,
+    /// Whether the model has one parameter at several paths.
+    #[module(skip)]
+    is_tied: bool,
     /// The parameters before batch norm, once the first step has found them.
     #[module(skip)]
     scale_free: Arc<OnceLock<Vec<String>>>,
@@ -107,7 +110,8 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     pub fn new(model: M, algorithm: A) -> Result<Self> {
         algorithm.setup().layout.check(&model)?;
         let device = module_device(&model);
-        let model = train_if_plain(model);
+        // Clones of the model may be trained too.
+        let model = unshared(train_if_plain(model));
         let identity = Identity::of(algorithm.setup(), &model);
         let flags = training_flags(&model);
         let model = match algorithm.perturbs_weights() {
@@ -120,6 +124,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         Ok(Self {
             has_batch_norm: has_batch_norm(&flags),
             is_everything: is_everything(&model, &algorithm.setup().layout),
+            is_tied: has_tied(&model),
             scale_free: Arc::default(),
             rows_seen: RowsSeen::default(),
             early_notice: Notice::default(),
@@ -229,6 +234,15 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
     /// [`mean_model`](Self::mean_model) or [`drawn_model`](Self::drawn_model) for them.
     pub fn template(&self) -> &M {
         &self.model
+    }
+
+    /// The wrapped model with the last iterate of the mean as its weights, before any average.
+    pub(crate) fn last_model(&self) -> Result<M> {
+        let model = self.model.clone();
+        Ok(match self.algorithm.last_mean() {
+            Some(mean) => self.layout().write(model, mean)?,
+            None => model,
+        })
     }
 
     /// Changes the wrapped model between two steps, for example the noise of its likelihood. Its random

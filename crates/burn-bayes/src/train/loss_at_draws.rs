@@ -54,7 +54,7 @@ where
     let gaussian = (&posterior as &dyn Any).downcast_ref::<FactorPosterior>();
     let mean = match gaussian {
         Some(gaussian) => gaussian.mean(),
-        None => layout.flatten(bayesian.template())?.without_autodiff(),
+        None => layout.flatten(&bayesian.last_model()?)?.without_autodiff(),
     };
     models.push(layout.write_leaves(frozen.clone(), mean)?);
     let mut sums = vec![0.0; models.len()];

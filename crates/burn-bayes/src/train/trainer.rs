@@ -342,7 +342,6 @@ impl<L: TrainerModel> Trainer<L> {
         initialize(&self.model);
         self.model = self.model.with_faults_returned(true);
         let steps = batches.per_epoch().div_ceil(self.accumulation);
-        let mut since_best = 0.0;
         self.model = self.model.with_length((self.epochs * steps) as u64);
         for number in self.step as usize / steps..self.epochs {
             let made = self.step as usize - number * steps;
@@ -376,17 +375,16 @@ impl<L: TrainerModel> Trainer<L> {
                 .summary(&epoch)
                 .map_err(|error| Error::in_epoch(number + 1, Arc::new(error)))?;
             let losses = EpochLosses::after(self.losses, summary.epoch, summary.loss);
-            since_best = losses.recent - losses.least;
             self.losses = Some(losses);
             if observer.epoch(&summary, &self.model)?.is_break() {
-                let verdict = self.verdict(batches, number, since_best);
+                let verdict = self.verdict(batches, number);
                 return Ok(self.ended(TrainingEnd::Stopped, verdict));
             }
             self.model = observer.adjusted(&summary, self.model)?;
             observer.checkpoint(CheckpointTime::Epoch(number + 1), &|| self.checkpoint())?;
         }
         let verdict = match self.epochs.checked_sub(1) {
-            Some(last) => self.verdict(batches, last, since_best),
+            Some(last) => self.verdict(batches, last),
             None => None,
         };
         Ok(self.ended(TrainingEnd::Finished, verdict))
@@ -402,16 +400,12 @@ impl<L: TrainerModel> Trainer<L> {
     }
 
     /// The verdict after this epoch; a fit that should not be used is logged.
-    fn verdict<B: Batches<Batch = L::Input>>(
-        &self,
-        batches: &B,
-        epoch: usize,
-        since_best: f64,
-    ) -> Option<Verdict> {
+    fn verdict<B: Batches<Batch = L::Input>>(&self, batches: &B, epoch: usize) -> Option<Verdict> {
         if !self.has_verdict {
             return None;
         }
         let batches = &mut batches.epoch(epoch, 0);
+        let since_best = self.losses.map_or(0.0, |of| of.recent - of.least);
         let verdict = self.model.verdict(batches, since_best);
         let verdict = verdict.unwrap_or_else(|error| {
             log::warn!("the verdict could not be computed: {error}");

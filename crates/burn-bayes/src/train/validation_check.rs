@@ -95,7 +95,7 @@ where
     A: Algorithm,
 {
     /// Predicts a batch of validation rows, and compares the average with the mean's own prediction.
-    pub(super) fn validate(
+    pub(crate) fn validate(
         &self,
         item: <M as InferenceStep>::Input,
     ) -> Result<<<M as InferenceStep>::Output as MixDraws>::Mixture> {

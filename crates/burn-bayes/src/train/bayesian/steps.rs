@@ -4,6 +4,7 @@ use burn::module::{Module, ModuleDisplay, ParamId};
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{GradAdaptor, GradientsParams, ModuleOptimizer, MultiGradientsParams};
 use burn::train::{InferenceStep, TrainOutput, TrainStep};
+use burn_bayes_graph::retied;
 
 use super::super::cache::PosteriorCache;
 use super::super::deferred_step::Deferred;
@@ -237,6 +238,10 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
             model,
             algorithm: self.algorithm,
         });
+        let model = match self.is_tied {
+            true => model.map(retied),
+            false => model,
+        };
         let model = model.or(still).expect("one of the two has it");
         let examples = self.clock.examples();
         let algorithm = match self.scale_free.get() {
