@@ -424,7 +424,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         &self.model_terms
     }
 
-    /// Computes the terms of a prior over functions in every step; the hash of this prior is part of a record.
+    /// Computes the terms of a prior over functions in every step, with λ = N; the hash of this prior is part of a record.
     pub(crate) fn with_function_terms(
         self,
         hash: PriorHash,
