@@ -172,7 +172,8 @@ impl Laplace {
                 }
                 Sum::Kronecker(sum) => {
                     let first = gradients.of_output(model, &features, &outputs, 0)?;
-                    sum.add(&first, &roots)
+                    let all = gradients.weighted(model, &features, outputs.ones_like())?;
+                    sum.add([&first, &all], &roots)
                 }
             }
         })?;
