@@ -187,12 +187,14 @@ impl FunctionPrior {
 /// model accepts, whereas this one needs a model that states its [outputs](ModelOutputs), and its points may come from code.
 pub trait WithFunctionPrior<M: ModelOutputs>: Sized {
     /// Adds a prior over functions to that over the weights, for a model whose features are a matrix with one point per
-    /// row. A weak prior over the weights leaves the choice of the function to this one. A record contains only a hash of
+    /// row. A weak prior over the weights leaves the choice of the function to this one. The effective sample size is
+    /// then N, because this prior counts once. A record contains only a hash of
     /// it: set it again to resume a training, whose first step fails without it.
     ///
     /// # Errors
     ///
-    /// If the algorithm does not support priors over functions, or a setting is invalid.
+    /// If the algorithm does not support priors over functions, a setting is invalid, or `ess` was set to another number
+    /// than N.
     fn with_function_prior(self, prior: FunctionPrior) -> Result<Self>
     where
         M: ModelOutputs<Features = Tensor<2>>,

@@ -44,6 +44,20 @@ impl Prior {
 
     /// The deviation `deviation`/√fan-in for the weights of a layer, and 1 for its biases and other vectors: with it the
     /// functions of a network before the data do not depend on its widths.
+    ///
+    /// The fan-in comes from the shape of a parameter: the first dimension of a matrix, and the product of all but the first
+    /// of a convolution. That is wrong for an embedding, `[vocabulary, width]`, whose vectors would shrink with the
+    /// vocabulary, and for a transposed convolution, `[inputs, outputs, …]`. Give these their own precision, fan-in/deviation²,
+    /// by [`with_group`](Self::with_group). The fan-in of an embedding is 1, because a token takes one vector of it:
+    ///
+    /// ```
+    /// use burn::module::ParamGroup;
+    /// use burn_bayes::Prior;
+    ///
+    /// const DEVIATION: f64 = 2.0;
+    /// let embedding = ParamGroup::from_predicate("embedding");
+    /// let prior = Prior::by_fan_in(DEVIATION).with_group(embedding, DEVIATION.powi(-2));
+    /// ```
     pub fn by_fan_in(deviation: f64) -> Self {
         Self {
             fan_in_deviation: Some(deviation),

@@ -7,7 +7,7 @@ mod peers;
 use burn::module::{Module, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::SgdConfig;
-use burn::tensor::activation::tanh;
+use burn::tensor::activation::{sigmoid, tanh};
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{RegressionOutput, TrainOutput, TrainStep};
 use burn_bayes::graph::losses;
@@ -24,11 +24,13 @@ use crate::support::{
 };
 use dense::Dense;
 
-/// tanh(x W + b) V + c, or x V + c without a hidden layer.
+/// tanh(x W + b) V + c, or x V + c without a hidden layer, or a sigmoid of it.
 #[derive(Module, Debug)]
 struct Net {
     hidden: Option<Linear>,
     output: Linear,
+    #[module(skip)]
+    is_squashed: bool,
     #[module(skip)]
     likelihood: Likelihood,
 }
@@ -41,6 +43,7 @@ impl Net {
         let net = Self {
             hidden: hidden.map(|width| LinearConfig::new(FEATURES, width).init(&device)),
             output: LinearConfig::new(hidden.unwrap_or(FEATURES), outputs).init(&device),
+            is_squashed: false,
             likelihood,
         };
         filled(net, 3, 0.6)
@@ -55,10 +58,14 @@ impl ModelOutputs for Net {
     }
 
     fn outputs(&self, inputs: Tensor<2>) -> Tensor<2> {
-        self.output.forward(match &self.hidden {
+        let outputs = self.output.forward(match &self.hidden {
             Some(hidden) => tanh(hidden.forward(inputs)),
             None => inputs,
-        })
+        });
+        match self.is_squashed {
+            true => sigmoid(outputs),
+            false => outputs,
+        }
     }
 
     fn likelihood(&self) -> Likelihood {
@@ -600,6 +607,25 @@ fn a_kronecker_factored_last_layer_is_the_product_of_its_factors() {
             error.is_config() && error.to_string().starts_with("group"),
             "{error}"
         );
+    }
+}
+
+#[test]
+fn a_last_layer_before_a_nonlinearity_is_refused_for_kronecker_factors() {
+    let kronecker = || laplace(Structure::KroneckerLastLayer).with_group(last_layer());
+    for (has_bias, is_squashed) in [(false, false), (true, false), (false, true), (true, true)] {
+        let layer = LinearConfig::new(FEATURES, 3).with_bias(has_bias);
+        let net = Net {
+            output: filled(layer.init(&autodiff()), 5, 0.6),
+            is_squashed,
+            ..Net::new(None, 3, GAUSSIAN)
+        };
+        let fit = kronecker().gauss_newton(&net, batches(&net));
+        let message = fit.map(|_| ()).map_err(|error| error.to_string());
+        match is_squashed {
+            false => assert_eq!(message, Ok(())),
+            true => assert!(message.unwrap_err().starts_with("group")),
+        }
     }
 }
 

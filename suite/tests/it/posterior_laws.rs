@@ -231,6 +231,38 @@ fn a_mixture_is_saved_at_a_path_with_a_separator_at_its_end() {
 }
 
 #[test]
+fn threads_that_save_mixtures_at_one_path_leave_one_of_them_whole() {
+    const THREADS: u64 = 6;
+    const COMPONENTS: usize = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ensemble");
+    let start = std::sync::Barrier::new(THREADS as usize);
+    // The second time, a mixture is replaced.
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            let threads = (0..THREADS).map(|seed| {
+                let (path, start) = (&path, &start);
+                scope.spawn(move || {
+                    let mixture = Mixture::uniform(vec![point(seed); COMPONENTS]).unwrap();
+                    start.wait();
+                    mixture.save(path)
+                })
+            });
+            let threads: Vec<_> = threads.collect();
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap().unwrap());
+        });
+        let read = Mixture::<PointPosterior>::load(&path, &device()).unwrap();
+        assert_eq!(read.weights().len(), COMPONENTS);
+        let saved = |index| bits(&read.component(index).unwrap().weights());
+        assert!((0..THREADS).any(|seed| saved(0) == bits(&point(seed).weights())));
+        assert!((1..COMPONENTS).all(|index| saved(index) == saved(0)));
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    }
+}
+
+#[test]
 fn a_mixture_replaces_nothing_but_a_mixture() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine");

@@ -12,7 +12,9 @@ use burn::tensor::Tensor;
 use burn_bayes::algebra::SquareMatrix;
 use burn_bayes::graph::{ExampleBatch, Layout};
 use burn_bayes::kernels::{from_host, to_host};
-use burn_bayes::laplace::{Laplace, ModelOutputs, OutputGradients, examples, without_autodiff};
+use burn_bayes::laplace::{
+    Laplace, ModelOutputs, OutputGradients, check_train_len, examples, without_autodiff,
+};
 use burn_bayes::prior::Prior;
 use burn_bayes::{Error, Noise, Result};
 
@@ -49,9 +51,7 @@ where
         for batch in &batches {
             count += examples(batch)?;
         }
-        if count == 0 {
-            return Err(Error::config("batches", "have no examples"));
-        }
+        check_train_len(train_len, count)?;
         Ok(Self {
             mean: layout.flatten(model)?.without_autodiff(),
             comparison: Comparison {

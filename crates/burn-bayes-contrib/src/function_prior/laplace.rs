@@ -16,7 +16,7 @@ use burn_bayes::algebra::SymmetricEigen;
 use burn_bayes::graph::{ExampleBatch, Layout};
 use burn_bayes::kernels::from_host;
 use burn_bayes::laplace::ModelOutputs;
-use burn_bayes::posterior::FactorPosterior;
+use burn_bayes::posterior::{FactorPosterior, Posterior};
 use burn_bayes::prior::Prior;
 use burn_bayes::{Error, Result};
 
@@ -30,11 +30,11 @@ impl FunctionPrior {
     /// The Laplace approximation at the weights of a model that was trained with this prior and a weak one over the
     /// weights, for at most [`Laplace::FULL_LIMIT`](burn_bayes::laplace::Laplace::FULL_LIMIT) of them. Predict with
     /// [`Linearized`](burn_bayes::laplace::Linearized): draws of a network's own weights from it are far from the linear
-    /// model.
+    /// model. It has the state of the model outside its layout, such as frozen parameters.
     ///
     /// # Errors
     ///
-    /// Without examples, if a setting is invalid, or if an output, a gradient or the precision is not finite.
+    /// Without examples or with twice as many as `train_len`, if a setting is invalid, or if an output, a gradient or the precision is not finite.
     pub fn laplace<M>(
         &self,
         model: &M,
@@ -48,11 +48,9 @@ impl FunctionPrior {
         let layout = dense_layout("model", model, &ParamGroup::all())?;
         let rows = CurvatureRows::new(self, layout.clone(), model, train_len, batches)?;
         let precision = rows.precision(weights, |_, _, _| ())?;
-        posterior(
-            layout,
-            rows.mean().clone(),
-            &SymmetricEigen::new(&precision)?,
-        )
+        let precision = SymmetricEigen::new(&precision)?;
+        let posterior = posterior(layout, rows.mean().clone(), &precision)?;
+        posterior.with_model_state(model)
     }
 }
 

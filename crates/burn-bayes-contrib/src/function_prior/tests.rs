@@ -353,6 +353,31 @@ fn unusable_priors_are_refused() {
     assert!(error.contains("make 2 outputs of 5 points"), "{error}");
 }
 
+/// A prior over functions counts once, so λ is N: by default, although there are more weights, and if it is set to N.
+#[test]
+fn another_effective_sample_size_is_refused() {
+    const TRAIN_LEN: usize = 10;
+    let config = || BayesianConfig::new(TRAIN_LEN, SlangConfig::new());
+    let with_prior = |config: BayesianConfig<SlangConfig>| {
+        let net = Net::new(&autodiff());
+        config.init(net).with_function_prior(prior())
+    };
+    for config in [config(), config().with_ess(TRAIN_LEN as f64)] {
+        let bayesian = with_prior(config).unwrap();
+        assert_eq!(bayesian.algorithm().setup().ess, TRAIN_LEN as f64);
+        assert!(bayesian.with_function_prior(prior()).is_ok());
+    }
+    for ess in [5.0, 26.0] {
+        let error = with_prior(config().with_ess(ess)).unwrap_err();
+        let message = error.to_string();
+        assert!(error.is_config(), "{message}");
+        assert!(
+            message.starts_with("ess: is") && message.contains("10"),
+            "{message}"
+        );
+    }
+}
+
 /// A record has only a hash of the prior: a training that resumes from it needs the prior again.
 #[test]
 fn a_resumed_training_demands_its_prior() {

@@ -42,6 +42,7 @@ use burn::module::{Module, Param, RunningState};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use burn_bayes::graph::Layout;
+use burn_bayes::kernels::to_host;
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 use burn_bayes::methods::checks::{counts, positive};
 use burn_bayes::methods::{
@@ -309,7 +310,14 @@ impl FromGradients for BatchEnsemble {
         let penalty = precisions.div_scalar(setup.ess);
         let mut of_shared: Option<Tensor<1>> = None;
         let mut of_own = Vec::with_capacity(gradients.len());
-        let draws = proposal.draws.into_iter().zip(joined(gradients));
+        let gradients = joined(gradients);
+        // One read from the device; a sum is not finite if any element is not finite.
+        let totals = gradients.iter().map(|gradient| gradient.clone().sum());
+        let totals = to_host(Tensor::cat(totals.collect(), 0));
+        if let Some(bad) = totals.iter().position(|total| !total.is_finite()) {
+            return Err(setup.non_finite(proposal.id.step + 1, gradients[bad].clone()));
+        }
+        let draws = proposal.draws.into_iter().zip(gradients);
         for (member, (draw, gradient)) in draws.enumerate() {
             let row = self.row(member);
             let pulls = penalty.clone() * draw.weights;
@@ -455,6 +463,33 @@ mod tests {
                 })
             });
             agree(format!("own {at}"), losses, gradient);
+        }
+    }
+
+    /// The optimiser would write them into the matrices that all members share.
+    #[test]
+    fn a_gradient_of_any_member_that_is_not_finite_is_an_error_with_step_and_path() {
+        let ensemble = config().build(&mixed()).unwrap();
+        let layout = ensemble.setup().layout.clone();
+        let last = layout.len() - 1;
+        for (member, value) in [(0, f32::NAN), (2, f32::INFINITY), (1, f32::NEG_INFINITY)] {
+            let mut pieces: Vec<_> = (0..3)
+                .map(|member| vec![direction(member, layout.len())])
+                .collect();
+            let bad = pieces[member]
+                .remove(0)
+                .slice_fill([last..layout.len()], value);
+            pieces[member].push(bad);
+            let id = StepId { step: 6, pass: 0 };
+            let proposal = ensemble.propose(id).unwrap();
+            let error = ensemble.step(proposal, pieces, 1).unwrap_err();
+            let message = error.to_string();
+            let path = layout.path_at(last).unwrap();
+            assert!(error.is_numerical(), "{message}");
+            assert!(
+                message.contains("step 7") && message.contains(path),
+                "{message}"
+            );
         }
     }
 

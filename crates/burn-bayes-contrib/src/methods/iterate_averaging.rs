@@ -33,8 +33,8 @@ use burn_bayes::graph::Layout;
 use burn_bayes::memory::{MemoryPlan, OptimizerMemory};
 use burn_bayes::methods::checks::counts;
 use burn_bayes::methods::{
-    Algorithm, BayesianConfig, FromIterates, IterateSchedule, Iterates, MethodConfig, Setup,
-    buffer, updated,
+    Algorithm, BayesianConfig, FromIterates, IterateSchedule, Iterates, LearningRates,
+    MethodConfig, Setup, buffer, updated,
 };
 use burn_bayes::posterior::{Mixture, PointPosterior};
 use burn_bayes::{Error, Result};
@@ -67,6 +67,10 @@ impl MethodConfig for IterateAveragingConfig {
     type Algorithm = IterateAveraging;
 
     const USES: &'static [&'static str] = &[];
+
+    fn learning_rates(&self) -> LearningRates {
+        LearningRates::ITERATES
+    }
 
     fn validate(BayesianConfig { method, .. }: &BayesianConfig<Self>) -> Result<()> {
         counts([
@@ -226,6 +230,7 @@ fn averaged(average: Tensor<1>, place: u64, vector: Tensor<1>) -> Tensor<1> {
 mod tests {
     use burn::nn::LinearConfig;
     use burn::tensor::Device;
+    use burn_bayes::methods::SwagConfig;
     use burn_bayes::posterior::Posterior;
 
     use super::*;
@@ -269,6 +274,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Windows have equal covariances only at a rate that is nearly constant.
+    #[test]
+    fn the_rate_decays_as_slowly_as_that_of_other_methods_of_iterates() {
+        let rates = BayesianConfig::new(10, IterateAveragingConfig::new(3, 4)).learning_rates();
+        let swag = BayesianConfig::new(10, SwagConfig::new()).learning_rates();
+        assert_eq!(rates, swag);
     }
 
     #[test]

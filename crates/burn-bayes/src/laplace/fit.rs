@@ -172,7 +172,8 @@ impl Laplace {
                 }
                 Sum::Kronecker(sum) => {
                     let first = gradients.of_output(model, &features, &outputs, 0)?;
-                    sum.add(&first, &roots)
+                    let all = gradients.weighted(model, &features, outputs.ones_like())?;
+                    sum.add([&first, &all], &roots)
                 }
             }
         })?;
@@ -248,6 +249,21 @@ impl Sum {
     }
 }
 
+/// Fails if N cannot be the number of training examples of batches with so many `examples`, which may be some of them only.
+pub fn check_train_len(train_len: usize, examples: usize) -> Result<()> {
+    counts([("train_len", train_len)])?;
+    if examples == 0 {
+        return Err(Error::config("batches", "have no examples"));
+    }
+    if examples / 2 >= train_len {
+        let problem = format!(
+            "is {train_len}, but the batches have {examples} rows; it is the number of training examples"
+        );
+        return Err(Error::config("train_len", problem));
+    }
+    Ok(())
+}
+
 /// A pass over the training data.
 struct Pass<B> {
     layout: Arc<Layout>,
@@ -303,16 +319,7 @@ impl<B: ExampleBatch> Pass<B> {
 
     /// The fit, with the prior of the evidence unless one was given, and some of its rows.
     fn finish(self, laplace: &Laplace) -> Result<(LaplaceFit, SomeRows<B>)> {
-        if self.examples == 0 {
-            return Err(Error::config("batches", "have no examples"));
-        }
-        if self.examples >= 2 * laplace.train_len {
-            let problem = format!(
-                "is {}, but the batches have {} rows; it is the number of training examples",
-                laplace.train_len, self.examples
-            );
-            return Err(Error::config("train_len", problem));
-        }
+        check_train_len(laplace.train_len, self.examples)?;
         if !self.loss.is_finite() {
             return Err(Error::numerical(format!(
                 "the loss of the training examples is {}; likely cause: training diverged",

@@ -4,7 +4,9 @@
 //! Σᵢ Λᵢ for b. The first is approximated by (Σᵢ aᵢaᵢᵀ) ⊗ (1/M Σᵢ Λᵢ); the products of W and b are left out. With the
 //! eigenpairs λₖ, vₖ and μ_c, w_c of the two factors, the eigenpairs of the product are λₖ μ_c, vₖ ⊗ w_c.
 //!
-//! The inputs a are read off the gradients of the first output, which are (a ⊗ e₀, e₀).
+//! The inputs a are read off the gradients of the first output, which are (a ⊗ e₀, e₀). A nonlinearity after the layer would
+//! multiply them by its slope there, which a layer without a bias does not show. The gradients of the sum of all outputs
+//! do: they are a ⊗ (1 … 1) only if the slopes at all outputs are equal, and then belong to a.
 //!
 //! Reference: Ritter, Botev and Barber (2018), "A scalable Laplace approximation for neural networks".
 
@@ -28,6 +30,9 @@ pub(super) struct Kronecker {
     examples: usize,
 }
 
+/// The largest difference of the inputs that two outputs see, as a share of the largest input: that of rounding.
+const ROUNDING: f64 = 1e-4;
+
 impl Kronecker {
     /// Fails unless the layout is that of one linear layer.
     pub(super) fn new(layout: &Layout) -> Result<Self> {
@@ -47,8 +52,12 @@ impl Kronecker {
         })
     }
 
-    /// Adds examples with these gradients of the first output and roots of Λ, `[M, C]` each.
-    pub(super) fn add(&mut self, first: &ExampleGradients, roots: &[Tensor<2>]) -> Result<()> {
+    /// Adds examples with these gradients of the first output, and of the sum of all, and roots of Λ, `[M, C]` each.
+    pub(super) fn add(
+        &mut self,
+        [first, all]: [&ExampleGradients; 2],
+        roots: &[Tensor<2>],
+    ) -> Result<()> {
         let [height, width] = self.sizes;
         let rows = first.materialise();
         let [examples, _] = rows.dims();
@@ -57,11 +66,17 @@ impl Kronecker {
                 "the layer has another number of outputs than the model",
             ));
         }
-        let weights = rows.clone().narrow(1, 0, height * width);
-        let by_output = weights.reshape([examples, height, width]);
+        let by_output = |rows: Tensor<2>| {
+            let weights = rows.narrow(1, 0, height * width);
+            weights.reshape([examples, height, width])
+        };
+        let all = by_output(all.materialise());
+        let by_output = by_output(rows.clone());
         let inputs = by_output.clone().narrow(2, 0, 1);
         let elsewhere = by_output.slice_fill([0..examples, 0..height, 0..1], 0.0);
         let mut is_last = elsewhere.equal_elem(0.0).all().into_scalar::<bool>();
+        let largest = |tensor: Tensor<3>| -> f64 { tensor.abs().max().into_scalar() };
+        is_last &= largest(all - inputs.clone()) <= ROUNDING * largest(inputs.clone());
         if self.has_bias {
             let bias = rows.narrow(1, height * width, width);
             let expected = bias.zeros_like().slice_fill([0..examples, 0..1], 1.0);

@@ -39,6 +39,8 @@ mod outputs;
 mod structure;
 
 pub use evidence::PriorSharing;
+#[doc(hidden)]
+pub use fit::check_train_len;
 pub use fit::{Laplace, PriorChoice, Structure};
 pub use fitted::LaplaceFit;
 pub use linearized::{Linearized, LinearizedOutputs};

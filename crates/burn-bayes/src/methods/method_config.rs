@@ -90,7 +90,7 @@ impl LearningRates {
         }
     }
 
-    /// Those of SWAG and factor analysis: the covariance is that of the last steps, whose size a slow decay leaves nearly
-    /// constant.
+    /// Those of SWAG, factor analysis and iterate averaging: the covariance is that of the last steps, whose size a slow
+    /// decay leaves nearly constant.
     pub const ITERATES: Self = Self::PLAIN.with_decay(0.5);
 }

@@ -22,6 +22,8 @@ pub struct Setup {
     /// λ, the effective sample size: the fit is to λ/N copies of the data and of the prior. N, unless an algorithm has set another
     /// one.
     pub ess: f64,
+    /// Whether λ was set by the user.
+    pub(crate) is_ess_given: bool,
     /// The root of the algorithm's random numbers.
     pub noise: Noise,
     /// A hash of the configuration without its group, which the layout stands for.
@@ -40,6 +42,7 @@ impl Setup {
             layout: Arc::new(Layout::new(model, group)?),
             train_len,
             ess: train_len as f64,
+            is_ess_given: false,
             noise,
             settings: 0,
         })
@@ -64,6 +67,7 @@ impl Setup {
         let most = self.train_len.max(self.layout.len());
         Self {
             ess: ess.unwrap_or(most as f64),
+            is_ess_given: ess.is_some(),
             ..self
         }
     }

@@ -1,10 +1,12 @@
 //! A mixture of posteriors, for example a deep ensemble.
 //!
 //! A saved mixture is a folder with `mixture.json`, which holds the mixture weights and a checksum of itself, and one
-//! file per component. The folder is written under a temporary name and renamed when it is complete.
+//! file per component. The folder is written under a temporary name of its own and renamed when it is complete.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use burn::module::Module;
@@ -191,8 +193,8 @@ impl<P: Posterior> Mixture<P> {
         (selected, noise.of_chosen(are_equal.then_some(used)))
     }
 
+    /// Writes the files of an empty folder.
     fn save_into(&self, folder: &Path) -> Result<()> {
-        fs::create_dir(folder).map_err(|error| unwritable(folder, error))?;
         let names: Vec<_> = (0..self.weights.len())
             .map(|index| format!("component-{index}.bpk"))
             .collect();
@@ -351,35 +353,25 @@ impl<P: Posterior> Posterior for Mixture<P> {
     }
 
     /// Saves a folder. An earlier mixture at this path is replaced; any other file or folder is an
-    /// error.
+    /// error. If several threads save at one path, the last of them replaces the others.
     fn save(&self, folder: &Path) -> Result<()> {
         // Without a separator at its end, after which a name beside it would be one inside of it.
         let folder = &folder.components().collect::<PathBuf>();
-        let is_replaced = folder.exists();
-        if is_replaced && !folder.join(INDEX).is_file() {
-            return Err(unwritable(folder, "it exists and is not a mixture"));
-        }
-        let [new, old] = ["part", "old"].map(|end| {
-            let mut beside = folder.as_os_str().to_owned();
-            beside.push(format!(".{}.{end}", std::process::id()));
-            PathBuf::from(beside)
-        });
-        let replaced = self.save_into(&new).and_then(|()| {
-            if is_replaced {
-                fs::rename(folder, &old).map_err(|error| unwritable(folder, error))?;
-            }
-            let renamed = fs::rename(&new, folder);
-            if renamed.is_err() && is_replaced {
-                let _ = fs::rename(&old, folder);
-            }
-            renamed.map_err(|error| unwritable(folder, error))
-        });
+        is_mixture(folder)?;
+        let [new, old] = temporary(folder)?;
+        let replaced = self
+            .save_into(&new)
+            .and_then(|()| replace(folder, &new, &old));
         if let Some(parent) = folder.parent() {
             sync_folder(parent);
         }
         // An error of the clean-up is ignored, so that the first error is reported.
-        let _ = fs::remove_dir_all(if replaced.is_ok() { &old } else { &new });
-        replaced
+        let _ = match &replaced {
+            Ok(true) => fs::remove_dir_all(&old),
+            Ok(false) => Ok(()),
+            Err(_) => fs::remove_dir_all(&new),
+        };
+        replaced.map(|_| ())
     }
 
     fn load(folder: &Path, device: &Device) -> Result<Self> {
@@ -485,6 +477,54 @@ impl Index {
         }
         Ok(index)
     }
+}
+
+/// Whether there is a mixture at this path, which a new one may replace; fails if there is something else.
+fn is_mixture(folder: &Path) -> Result<bool> {
+    let exists = folder.exists();
+    if exists && !folder.join(INDEX).is_file() {
+        return Err(unwritable(folder, "it exists and is not a mixture"));
+    }
+    Ok(exists)
+}
+
+/// An empty folder beside this one, made for one call, and a name to which an earlier mixture can be moved.
+fn temporary(folder: &Path) -> Result<[PathBuf; 2]> {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let call = CALLS.fetch_add(1, Ordering::Relaxed);
+        let [new, old] = ["part", "old"].map(|end| {
+            let mut beside = folder.as_os_str().to_owned();
+            beside.push(format!(".{}.{call}.{end}", std::process::id()));
+            PathBuf::from(beside)
+        });
+        // A process that was killed, and had the same number, may have left either.
+        if old.exists() {
+            continue;
+        }
+        match fs::create_dir(&new) {
+            Ok(()) => return Ok([new, old]),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(unwritable(folder, error)),
+        }
+    }
+}
+
+/// Moves `new` to `folder`. Returns whether there was a mixture, which is then at `old`.
+fn replace(folder: &Path, new: &Path, old: &Path) -> Result<bool> {
+    // Between the two steps of another thread there is no folder.
+    static RENAMING: Mutex<()> = Mutex::new(());
+    let _guard = RENAMING.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_replaced = is_mixture(folder)?;
+    if is_replaced {
+        fs::rename(folder, old).map_err(|error| unwritable(folder, error))?;
+    }
+    let renamed = fs::rename(new, folder);
+    if renamed.is_err() && is_replaced {
+        let _ = fs::rename(old, folder);
+    }
+    renamed.map_err(|error| unwritable(folder, error))?;
+    Ok(is_replaced)
 }
 
 /// Checks the weights, one per component, and normalises them to sum to one.

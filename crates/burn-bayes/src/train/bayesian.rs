@@ -46,8 +46,9 @@ use crate::verdict::Verdict;
 /// without the wrapper. Algorithms that use per-example gradients (SLANG, VOGN) evaluate the model
 /// in inference mode, in which such layers do nothing. Their first step therefore fails if such a
 /// layer is active, and the error names its path: freeze the layer before wrapping, or use another
-/// algorithm. Batch norm is an exception: these algorithms use its running statistics, which are
-/// still updated from the mini-batches.
+/// algorithm. Batch norm is an exception: these algorithms use its running statistics. With all
+/// algorithms that train in stages, these are updated from the mini-batches in the first stage, and
+/// stay as they are in the later ones; in a single stage they are updated to the end.
 ///
 /// The model's own [`TrainStep::optimize`](burn::train::TrainStep::optimize) and [`optimize_multi`](burn::train::TrainStep::optimize_multi) are
 /// not called: a Learner calls those of the wrapper, and the random weights belong to the
@@ -438,7 +439,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         &self.model_terms
     }
 
-    /// Computes the terms of a prior over functions in every step; the hash of this prior is part of a record.
+    /// Computes the terms of a prior over functions in every step, with λ = N; the hash of this prior is part of a record.
     pub(crate) fn with_function_terms(
         self,
         hash: PriorHash,

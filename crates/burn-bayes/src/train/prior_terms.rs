@@ -26,14 +26,25 @@ impl<M: Module + ModuleDisplay + 'static, A: Algorithm> Bayesian<M, A> {
     /// Adds a prior over the outputs of the model to that over the weights. Set it again to resume a training, whose first
     /// step fails without it.
     ///
+    /// Its terms count once, so the effective sample size is then N, also for a model with more weights than examples.
+    ///
     /// # Errors
     ///
-    /// If the algorithm does not support priors over functions.
+    /// If the algorithm does not support priors over functions, or has an [`ess`](crate::BayesianConfig::ess) other than N.
     pub fn with_prior_terms(self, prior: impl PriorTerms<M>) -> Result<Self> {
         if self.algorithm().function_prior_use() == FunctionPriorUse::Nothing {
             let problem = "is over functions, which this algorithm does not support; use SLANG, VOGN, VON or VIFA, or a \
                            prior over the weights";
             return Err(Error::config("prior", problem));
+        }
+        let setup = self.algorithm().setup();
+        if setup.is_ess_given && setup.ess != setup.train_len as f64 {
+            let problem = format!(
+                "is {}, but data and weights cannot count several times beside a prior over functions: omit it, or set it \
+                 to the number of training examples, {}",
+                setup.ess, setup.train_len
+            );
+            return Err(Error::config("ess", problem));
         }
         let hash = PriorHash::new(&prior.description());
         Ok(self.with_function_terms(hash, |terms| {

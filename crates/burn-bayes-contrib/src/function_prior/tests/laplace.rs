@@ -1,9 +1,10 @@
 //! The Laplace approximation with a prior over functions, against exact Gaussian-process regression.
 
-use burn_bayes::BayesianConfig;
 use burn_bayes::laplace::Linearized;
 use burn_bayes::methods::MeanStage;
 use burn_bayes::optimizer::FusedAdamConfig;
+use burn_bayes::posterior::Posterior;
+use burn_bayes::{BayesianConfig, Predictor};
 
 use super::regression::{LEN, assert_variances, batch, line, prior as prior_of_lines};
 use super::*;
@@ -134,4 +135,57 @@ fn a_network_has_nearly_the_deviations_of_the_process() {
 fn a_line_has_the_variances_of_exact_regression() {
     let posterior = prior_of_lines().laplace(&line(), LEN, &Prior::isotropic(1e-6), [batch()]);
     assert_variances("Laplace", posterior.unwrap(), 1e-3);
+}
+
+#[test]
+fn another_number_of_training_examples_is_refused() {
+    let (prior, weak) = (prior_of_lines(), Prior::isotropic(1e-6));
+    for train_len in [0, LEN / 2] {
+        let posterior = prior.laplace(&line(), train_len, &weak, [batch()]);
+        let all = ParamGroup::all();
+        let solved = prior.solved(line(), &all, train_len, &weak, [batch()]);
+        for error in [posterior.map(|_| ()), solved.map(|_| ())] {
+            let error = error.unwrap_err();
+            let message = error.to_string();
+            assert!(error.is_config(), "{message}");
+            assert!(message.starts_with("train_len"), "{message}");
+        }
+    }
+    // Some of the rows stand for all.
+    assert!(prior.laplace(&line(), 2 * LEN, &weak, [batch()]).is_ok());
+}
+
+/// As that of other Laplace approximations, it is read from a file without the model's own record.
+#[test]
+fn the_posterior_has_the_frozen_parameters_of_the_model() {
+    const ROWS: usize = 6;
+    let device = autodiff();
+    let frozen = ParamGroup::from_predicate("hidden.");
+    let net = Net::new(&device).freeze_group(frozen);
+    let [inputs, targets] = [3, OUTPUTS].map(|width| {
+        let values = Noise::new(4).latent(ROWS * width);
+        from_host(values.into_iter().map(f64::from), [ROWS, width], &device)
+    });
+    let batch = (inputs.clone(), targets);
+    let weak = Prior::isotropic(0.01);
+    let posterior = prior().laplace(&net, ROWS, &weak, [batch]).unwrap();
+    assert_eq!(posterior.len(), 5 * OUTPUTS);
+
+    let file = format!("burn-bayes-function-prior-{}.bpk", std::process::id());
+    let file = std::env::temp_dir().join(file);
+    posterior.save(&file).unwrap();
+    let loaded = FactorPosterior::load(&file, &Device::default()).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let other = || Net {
+        hidden: LinearConfig::new(3, 4).init(&device),
+        output: LinearConfig::new(4, OUTPUTS).init(&device),
+        noise_precision: net.noise_precision,
+    };
+    let inputs = inputs.without_autodiff();
+    let expected = to_host(net.valid().outputs(inputs.clone()));
+    for posterior in [posterior, loaded] {
+        let restored = posterior.write_mean(other().valid()).unwrap();
+        assert_eq!(to_host(restored.outputs(inputs.clone())), expected);
+        assert!(Predictor::restore(other(), posterior).is_ok());
+    }
 }
