@@ -247,6 +247,10 @@ impl Algorithm for BatchEnsemble {
         false
     }
 
+    fn last_mean(&self) -> Option<Tensor<1>> {
+        Some(self.weights(0))
+    }
+
     fn posterior(&self, _step: u64) -> Result<Mixture<PointPosterior>> {
         let layout = &self.setup().layout;
         let members = self.all_weights().enumerate().map(|(member, weights)| {
