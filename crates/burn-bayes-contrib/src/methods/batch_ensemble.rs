@@ -475,14 +475,12 @@ mod tests {
     fn a_gradient_of_any_member_that_is_not_finite_is_an_error_with_step_and_path() {
         let ensemble = config().build(&mixed()).unwrap();
         let layout = ensemble.setup().layout.clone();
-        let last = layout.len() - 1;
+        let last = layout.len() - 1..layout.len();
         for (member, value) in [(0, f32::NAN), (2, f32::INFINITY), (1, f32::NEG_INFINITY)] {
             let mut pieces: Vec<_> = (0..3)
                 .map(|member| vec![direction(member, layout.len())])
                 .collect();
-            let bad = pieces[member]
-                .remove(0)
-                .slice_fill([last..layout.len()], value);
+            let bad = pieces[member].remove(0).slice_fill([last.clone()], value);
             pieces[member].push(bad);
             let id = StepId { step: 6, pass: 0 };
             let proposal = ensemble.propose(id).unwrap();
