@@ -486,7 +486,7 @@ mod tests {
             let proposal = ensemble.propose(id).unwrap();
             let error = ensemble.step(proposal, pieces, 1).unwrap_err();
             let message = error.to_string();
-            let path = layout.path_at(last).unwrap();
+            let path = layout.path_at(last.start).unwrap();
             assert!(error.is_numerical(), "{message}");
             assert!(
                 message.contains("step 7") && message.contains(path),
