@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param, ParamGroup};
 use burn::optim::{GradAdaptor, GradientsParams};
 use burn::train::{InferenceStep, Interrupter};
-use burn_bayes_graph::{ExampleBatch, Layout, has_tied, module_device};
+use burn_bayes_graph::{ExampleBatch, Layout, has_tied, module_device, retied};
 
 use super::batched_training::BatchedTraining;
 use super::cache::PosteriorCache;
@@ -113,6 +113,11 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         let device = module_device(&model);
         // Clones of the model may be trained too.
         let model = unshared(train_if_plain(model));
+        let is_tied = has_tied(&model);
+        let model = match is_tied {
+            true => retied(model),
+            false => model,
+        };
         let identity = Identity::of(algorithm.setup(), &model);
         let flags = training_flags(&model);
         let model = match algorithm.perturbs_weights() {
@@ -125,7 +130,7 @@ impl<M: Module + ModuleDisplay, A: Algorithm> Bayesian<M, A> {
         Ok(Self {
             has_batch_norm: has_batch_norm(&flags),
             is_everything: is_everything(&model, &algorithm.setup().layout),
-            is_tied: has_tied(&model),
+            is_tied,
             scale_free: Arc::default(),
             rows_seen: RowsSeen::default(),
             early_notice: Notice::default(),
