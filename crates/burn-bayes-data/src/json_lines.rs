@@ -266,7 +266,7 @@ fn late_key(key: &str, place: Place) -> DataError {
 }
 
 /// Whether a number may be a whole one with more digits than a number of JSON keeps here: it fits into no 64 bits.
-fn has_lost_digits(number: &Number) -> bool {
+pub fn has_lost_digits(number: &Number) -> bool {
     number.is_f64()
         && number
             .as_f64()

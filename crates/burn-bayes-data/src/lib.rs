@@ -95,6 +95,7 @@ pub use error::DataError;
 pub use far_values::FarValues;
 pub use generated_sets::{GENERATED_SETS, GeneratedSet};
 pub use generators::{LinearModelConfig, LinearModelData, gap_function, gap_regression, two_moons};
+pub use json_lines::has_lost_digits;
 pub use levels::Levels;
 pub use one_or_several::OneOrSeveral;
 pub use patients::patients;

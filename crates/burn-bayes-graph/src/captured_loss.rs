@@ -24,7 +24,7 @@ use crate::dyn_tensor::{DynTensor, device_of};
 use crate::error::{Kind, Result};
 use crate::looped::Direct;
 use crate::memo::{CAPACITY, Cached, Key, Memo};
-use crate::parameters::{ModuleTensor, parameters_of, roles_hash};
+use crate::parameters::{ModuleTensor, parameters_of};
 use crate::replay::{Player, leaf};
 use crate::self_check::check_mean;
 use crate::stop_gradient::check_gradients;
@@ -330,8 +330,7 @@ impl<M: Module, B: ExampleBatch> CapturedLoss<M, B> {
 
     /// What a recording for this batch depends on.
     fn key(&self, template: &Template<'_, M>, batch: &B, count: usize) -> Key {
-        let roles = roles_hash(template.tensors());
-        template.key(batch, count).with_mode(roles)
+        template.key(batch, count).with_mode(template.roles())
     }
 
     /// Whether a layer of batch norm is evaluated in training mode.

@@ -9,7 +9,7 @@ use crate::batch::ExampleBatch;
 use crate::fields::fields_of;
 use crate::layout::Layout;
 use crate::memo::Key;
-use crate::parameters::{ModuleTensor, module_tensors};
+use crate::parameters::{ModuleTensor, module_tensors, roles_hash};
 
 /// A model that does not change for a while: what recordings of it depend on and the tensors that they read, for
 /// evaluations at several batches and weights.
@@ -18,6 +18,8 @@ use crate::parameters::{ModuleTensor, module_tensors};
 pub struct Template<'a, M: Module> {
     model: Cow<'a, M>,
     fields: u64,
+    /// See [`roles_hash`].
+    roles: u64,
     tensors: Vec<ModuleTensor>,
 }
 
@@ -32,9 +34,11 @@ impl<M: Module> fmt::Debug for Template<'_, M> {
 impl<'a, M: Module> Template<'a, M> {
     /// The model as it is now. The weights of the layout are given to evaluations.
     pub fn new(model: &'a M, layout: &Layout) -> Self {
+        let tensors = module_tensors(model, layout);
         Self {
             fields: fields_of(model),
-            tensors: module_tensors(model, layout),
+            roles: roles_hash(&tensors),
+            tensors,
             model: Cow::Borrowed(model),
         }
     }
@@ -45,6 +49,7 @@ impl<'a, M: Module> Template<'a, M> {
         Template {
             model: Cow::Owned(self.model.into_owned()),
             fields: self.fields,
+            roles: self.roles,
             tensors: self.tensors,
         }
     }
@@ -69,6 +74,11 @@ impl<'a, M: Module> Template<'a, M> {
 
     pub(crate) fn tensors(&self) -> &[ModuleTensor] {
         &self.tensors
+    }
+
+    /// A hash of what the module's tensors are for.
+    pub(crate) fn roles(&self) -> u64 {
+        self.roles
     }
 
     /// What a recording for this batch depends on.

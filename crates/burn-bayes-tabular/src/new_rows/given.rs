@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
 
-use burn_bayes_data::{ColumnKind, CsvOptions, CsvReader, DecimalMark, Header, Table};
+use burn_bayes_data::{
+    ColumnKind, CsvOptions, CsvReader, DecimalMark, Header, Table, has_lost_digits,
+};
 use serde_json::{Map, Value};
 
 use super::{BadRowsName, RowPredictor};
@@ -168,13 +170,7 @@ impl GivenRows<'_> {
             Value::Bool(false) => {
                 self.spelled(column, ["false", "False", "FALSE"].map(String::from))
             }
-            Value::Number(number)
-                if number.is_f64()
-                    && number
-                        .as_f64()
-                        .is_some_and(|value| value.abs() >= 2f64.powi(63))
-                    && self.options.needs_text(column) =>
-            {
+            Value::Number(number) if has_lost_digits(number) && self.options.needs_text(column) => {
                 return Err(format!(
                     "found the number {number}, which may have lost digits; write it as text, in quotes"
                 ));
